@@ -1,0 +1,111 @@
+"""The command `limen`. Heavy imports happen inside commands, so that `limen --help` is instant."""
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+import click
+
+
+class Experiments(click.Group):
+    """One command per experiment, made from its fields when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from limen.experiments.registry import PLACES
+
+        return sorted(PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        from limen.cli.run import run_command
+
+        return run_command(cmd_name)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Experiments"):
+            formatter.write_text(", ".join(self.list_commands(ctx)))
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="limen", prog_name="limen")
+def limen() -> None:
+    """What training a network will do, before training it: theory, simulation, and how well they agree."""
+
+
+@limen.group(cls=Experiments, name="run", subcommand_metavar="NAME [--PARAM VALUE]...")
+def run() -> None:
+    """Run an experiment: theory, simulation, comparison; figure and data saved, table printed.
+
+    `limen run NAME --help` lists the parameters of an experiment.
+    """
+
+
+@limen.command(name="list")
+def list_experiments() -> None:
+    """Every experiment: name, source, one line."""
+    from limen.cli.tables import experiments_table
+
+    click.echo(experiments_table(), nl=False)
+
+
+@limen.command()
+@click.argument("identifier", metavar="ID")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="redraw the figure into this folder")
+def show(identifier: str, out: Path | None) -> None:
+    """What a stored run is; with --out its figure is drawn again."""
+    from limen.cli.show import show_run
+
+    show_run(identifier, out)
+
+
+@limen.command()
+@click.argument("name")
+def cite(name: str) -> None:
+    """BibTeX of an experiment's sources."""
+    from limen.citations import bibtex
+    from limen.experiments.registry import experiment_class
+
+    click.echo(bibtex(experiment_class(name).citations))
+
+
+def main() -> None:
+    """Runs the command line; a user's mistake is one sentence on standard error and exit code 2."""
+    # Read before jax and equinox are imported: lets jax cache compiled solves, whose status limen reads itself.
+    os.environ.setdefault("EQX_ON_ERROR", "nan")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        import platformdirs
+
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(platformdirs.user_cache_path("limen") / "jax")
+    try:
+        limen.main(standalone_mode=False)
+    except click.ClickException as error:
+        _stop(_sentence(error), 2)
+    except (KeyboardInterrupt, click.Abort):
+        _stop("Interrupted: what was finished is kept, the same command goes on from there.", 130)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
+            raise
+        where = f" {error.filename!r}" if error.filename else ""
+        _stop(f"Cannot write{where}: {error.strerror}; what was finished is kept.", 2)
+    except ValueError as error:
+        from limen.problem.spec import InputError
+
+        if not isinstance(error, InputError):
+            raise
+        _stop(str(error), 2)
+
+
+def _sentence(error: click.ClickException) -> str:
+    """Click's complaint, with the parameter's name and no line breaks."""
+    if isinstance(error, click.NoSuchOption):
+        near = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
+        return f"There is no option {error.option_name}.{near}"
+    return " ".join(error.format_message().split())
+
+
+def _stop(message: str, code: int) -> None:
+    click.echo(message, err=True)
+    # Threads still in compiled code cannot be cancelled; their work is not needed any more.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,128 @@
+"""`limen run NAME`: compute, compare, save, print."""
+
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from limen.cli.options import options_of
+from limen.experiments.experiment import Experiment
+from limen.experiments.registry import experiment_class
+from limen.problem.spec import InputError
+from limen.storage import FileStore, Run
+from limen.storage import run as run_experiment
+
+DEFAULT_OUT = Path("limen-out")
+
+
+def run_command(name: str) -> click.Command:
+    """The command of one experiment."""
+    experiment = experiment_class(name)
+    common: list[click.Parameter] = [
+        click.Option(
+            ["--seeds"], type=click.INT, default=None,
+            help=f"number of simulated runs  [default: {experiment.default_seeds}]",
+        ),
+        click.Option(["--theory-only"], is_flag=True, help="no simulation"),
+        click.Option(["--fresh"], is_flag=True, help="compute again what the store has"),
+        click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for figure and data"),
+        click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
+    ]  # fmt: skip
+
+    def command(seeds: int | None, theory_only: bool, fresh: bool, out: Path, as_json: bool, **parameters: Any) -> None:
+        given = {name: value for name, value in parameters.items() if value is not None}
+        execute(experiment(**given), seeds, theory_only, fresh, out, as_json)
+
+    help_text = (experiment.__doc__ or "").strip()
+    return click.Command(name, callback=command, params=[*options_of(experiment), *common], help=help_text)
+
+
+def execute(
+    experiment: Experiment, seeds: int | None, theory_only: bool, fresh: bool, out: Path, as_json: bool
+) -> None:
+    """Runs one experiment from the command line."""
+    if seeds is not None and seeds < 1:
+        raise InputError(f"seeds must be at least 1, got {seeds}.")
+    count = 0 if theory_only else (seeds or experiment.default_seeds)
+    _check_writable(out)
+    store = FileStore()
+    from limen.cli.progress import Progress
+
+    with Progress(experiment.name, count) as progress:
+        finished = run_experiment(
+            experiment, range(count), store, fresh=fresh, on_theory=progress.theory, on_seed=progress.seed
+        )
+    store.put_run(
+        finished.identifier,
+        {
+            "experiment": experiment.name,
+            "parameters": experiment.model_dump(mode="json"),
+            "seeds": list(finished.seeds),
+            "theory": finished.theory_key,
+            "simulations": list(finished.simulation_keys),
+        },
+    )
+    files = save(finished, out)
+    if as_json:
+        click.echo(json.dumps(summary(finished, files), allow_nan=False))
+    else:
+        from limen.cli.tables import print_run
+
+        print_run(finished, files)
+
+
+def save(run: Run, out: Path) -> dict[str, str]:
+    """Writes figure (png and pdf) and datasets of a run; returns what lies where."""
+    from limen.plot import save_figure
+
+    out.mkdir(parents=True, exist_ok=True)
+    stem = f"{run.experiment.name}-{run.identifier}"
+    figure = run.experiment.figure(run.theory, run.simulation)
+    files = {"figure": out / f"{stem}.png", "pdf": out / f"{stem}.pdf", "theory": out / f"{stem}-theory.nc"}
+    run.theory.save(files["theory"])
+    if run.simulation is not None:
+        files["simulation"] = out / f"{stem}-simulation.nc"
+        run.simulation.save(files["simulation"])
+    save_figure(figure, files["figure"])
+    save_figure(figure, files["pdf"])
+    return {name: str(path) for name, path in files.items()}
+
+
+def summary(run: Run, files: dict[str, str]) -> dict[str, Any]:
+    """The JSON object of a run; a number that is not finite becomes the text "inf", "-inf" or "nan"."""
+    headline = run.experiment.headline(run.theory, run.simulation)
+    return _finite(
+        {
+            "experiment": run.experiment.name,
+            "id": run.identifier,
+            "params": run.experiment.model_dump(mode="json"),
+            "theory": headline["theory"],
+            "simulation": headline.get("simulation", {}),
+            "comparison": run.comparison.describe() if run.comparison else {},
+            "files": files,
+            "status": run.theory.status if run.simulation is None or run.simulation.ok else run.simulation.status,
+        }
+    )
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def _check_writable(out: Path) -> None:
+    """Refuses an output folder that cannot be written, before anything is computed."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise InputError(f"--out {str(out)!r} cannot be written: {error.strerror}.") from None

@@ -1,0 +1,42 @@
+"""Tables printed by the command line."""
+
+from io import StringIO
+
+from rich.console import Console
+from rich.table import Table
+
+from limen.experiments.registry import PLACES, experiment_class
+from limen.storage import Run
+
+
+def experiments_table() -> str:
+    """Every experiment, grouped by source."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("name", "source", "what it shows"):
+        table.add_column(column, overflow="fold")
+    for experiment in sorted((experiment_class(name) for name in PLACES), key=lambda e: (e.source, e.name)):
+        table.add_row(experiment.name, experiment.source, experiment.summary)
+    text = StringIO()
+    Console(file=text, width=140).print(table)
+    return text.getvalue()
+
+
+def print_run(run: Run, files: dict[str, str]) -> None:
+    """Headline numbers, comparison and verdict of a run, and where its files are."""
+    console = Console(highlight=False)
+    headline = run.experiment.headline(run.theory, run.simulation)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "theory", "simulation"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, value in headline["theory"].items():
+        measured = headline.get("simulation", {}).get(name)
+        table.add_row(name, f"{value:.5g}", "" if measured is None else f"{measured:.5g}")
+    console.print(table)
+    if run.comparison is not None:
+        console.print()
+        console.print(str(run.comparison))
+    console.print(f"theory: {run.theory.status}")
+    if run.simulation is not None and not run.simulation.ok:
+        console.print(f"simulation: {run.simulation.status}")
+    console.print(f"figure: {files['figure']}", soft_wrap=True)
+    console.print(f"limen show {run.identifier}")

@@ -1,0 +1,1 @@
+"""The gallery: one class per phenomenon, each with theory, simulation, figure and headline numbers."""

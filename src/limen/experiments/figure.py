@@ -1,0 +1,143 @@
+"""A figure is data: panels of lines, points, bands, histograms, maps and thresholds. Drawing is elsewhere."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+Scale = Literal["linear", "log", "symlog"]
+# Series of one colour belong together: the theory line and the simulation points of one parameter value.
+Colour = int
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.asarray(values, dtype=float)
+
+
+@dataclass(frozen=True)
+class Line:
+    """Theory: a curve. `dashed` for a second, simpler prediction."""
+
+    x: Any
+    y: Any
+    label: str = ""
+    colour: Colour = 0
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Points:
+    """Simulation: points with error bars (standard errors)."""
+
+    x: Any
+    y: Any
+    error: Any = None
+    label: str = ""
+    colour: Colour = 0
+
+
+@dataclass(frozen=True)
+class Band:
+    """A region between two curves: a confidence band, a spread, a bracket."""
+
+    x: Any
+    low: Any
+    high: Any
+    label: str = ""
+    colour: Colour = 0
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Simulated values as a density; `edges` has one entry more than `heights`."""
+
+    edges: Any
+    heights: Any
+    label: str = ""
+    colour: Colour = 0
+
+
+@dataclass(frozen=True)
+class Map:
+    """A phase diagram: `values[i, j]` at `y[i]`, `x[j]`; `low` and `high` fix the colour range."""
+
+    x: Any
+    y: Any
+    values: Any
+    label: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A dashed line with its symbol: at `x` (vertical) or at `y` (horizontal)."""
+
+    label: str
+    x: float | None = None
+    y: float | None = None
+
+
+Mark = Line | Points | Band | Histogram | Map | Threshold
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes; labels carry symbol and words, with mathematics in `$...$`."""
+
+    x_label: str
+    y_label: str
+    marks: Sequence[Mark]
+    title: str = ""
+    x_scale: Scale = "linear"
+    y_scale: Scale = "linear"
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels side by side under one title."""
+
+    panels: Sequence[Panel]
+    title: str = ""
+    caption: str = field(default="")
+
+    def describe(self) -> dict[str, Any]:
+        """Plain JSON data, for pages that draw the figure themselves; not-finite numbers become null."""
+        return {
+            "title": self.title,
+            "caption": self.caption,
+            "panels": [
+                {
+                    **{name: value for name, value in vars(panel).items() if name != "marks"},
+                    "marks": [{"kind": type(mark).__name__.lower(), **_plain(vars(mark))} for mark in panel.marks],
+                }
+                for panel in self.panels
+            ],
+        }
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for name, value in fields.items():
+        if value is None or isinstance(value, (str, bool, int)):
+            plain[name] = value
+        else:
+            array = _array(value)
+            plain[name] = np.where(np.isfinite(array), array, None).tolist() if array.ndim else float(array)
+    return plain
+
+
+def mean_and_error(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error over the first axis (seeds), for points with error bars."""
+    array = _array(values)
+    if array.shape[0] < 2:
+        return array.mean(axis=0), np.zeros(array.shape[1:])
+    return array.mean(axis=0), array.std(axis=0, ddof=1) / np.sqrt(array.shape[0])
+
+
+def thin(count: int, most: int = 25) -> np.ndarray:
+    """Indices of at most `most` evenly spread points, so that error bars stay readable."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))

@@ -1,0 +1,41 @@
+"""The first-layer weights a training starts from, shared by simulation and by theories paired with it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.keys import stream_key
+from limen.problem import InputError, OverlapStart, TwoLayer
+from limen.problem.starts import overlap_matrix
+
+
+def start_weights(problem: TwoLayer, d: int, seed: int) -> np.ndarray:
+    r"""First-layer weights $\theta_j(0)$, shape (width, d), float64, in a basis whose first $k$ axes are the
+    latent directions of the target.
+
+    `RandomStart`: uniform on the sphere of radius `initial_norm`. `OverlapStart`: exactly the given
+    overlaps and Gram matrix (without `gram`: orthogonal parts independent and uniform).
+    """
+    k, width, norm = problem.target.latents, problem.network.width, problem.network.initial_norm
+    if d < k + width:
+        raise InputError(f"d must be at least width + latent directions = {k + width}, got {d}.")
+    with jax.enable_x64(True):
+        normals = np.array(jax.random.normal(stream_key(seed, d, "start"), (width, d), jnp.float64))
+    if not isinstance(problem.start, OverlapStart):
+        return norm * normals / np.linalg.norm(normals, axis=1, keepdims=True)
+    overlap = overlap_matrix(problem.start, width, k)
+    orthogonal = normals[:, k:]
+    if problem.start.gram is None:
+        length = np.sqrt(np.maximum(norm**2 - (overlap**2).sum(axis=1), 0.0))
+        rest = length[:, None] * orthogonal / np.linalg.norm(orthogonal, axis=1, keepdims=True)
+    else:
+        values, vectors = np.linalg.eigh(np.asarray(problem.start.gram) - overlap @ overlap.T)
+        frame = np.linalg.qr(orthogonal.T)[0].T
+        rest = (vectors * np.sqrt(np.maximum(values, 0.0))) @ frame
+    return np.concatenate([overlap, rest], axis=1)
+
+
+def start_overlaps(problem: TwoLayer, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    r"""Overlaps $M=\Theta\Theta_*^\top$ (width, k) and Gram matrix $Q=\Theta\Theta^\top$ of `start_weights`."""
+    weights = start_weights(problem, d, seed)
+    return weights[:, : problem.target.latents], weights @ weights.T

@@ -1,0 +1,31 @@
+"""What a learning problem is: frozen specifications, checked when they are made. Nothing here computes."""
+
+from limen.problem.activations import Activation, activation
+from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
+from limen.problem.losses import Loss
+from limen.problem.networks import Network, network
+from limen.problem.spec import InputError, Spec
+from limen.problem.starts import OverlapStart, RandomStart, Start
+from limen.problem.targets import Target, target
+from limen.problem.two_layer import TwoLayer
+
+__all__ = [
+    "Activation",
+    "Algorithm",
+    "GradientDescent",
+    "GradientFlow",
+    "InputError",
+    "Loss",
+    "Network",
+    "OnePassSGD",
+    "OverlapStart",
+    "RandomStart",
+    "Spec",
+    "SphericalSGD",
+    "Start",
+    "Target",
+    "TwoLayer",
+    "activation",
+    "network",
+    "target",
+]

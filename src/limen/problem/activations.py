@@ -1,0 +1,157 @@
+"""Activations: a name, a formula in `z`, or a Hermite series."""
+
+import ast
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pydantic import field_validator, model_validator
+
+from limen.problem import formula as formulas
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+NAMED = {
+    "relu": "relu(z)",
+    "gelu": "gelu(z)",
+    "erf": "erf(z)",
+    "saad-solla": "erf(z/sqrt(2))",
+    "tanh": "tanh(z)",
+    "sigmoid": "sigmoid(z)",
+    "softplus": "softplus(z)",
+    "linear": "z",
+    "square": "z**2",
+}
+HIGHEST_DEGREE = 40
+
+
+class Activation(Spec):
+    r"""An activation $\sigma:\mathbb R\to\mathbb R$.
+
+    Exactly one of `formula` (a name of `NAMED`, `hermite:k`, or a formula in `z`) and `hermite`
+    (coefficients of the orthonormal Hermite polynomials, $\sigma=\sum_k s_k he_k$) is given.
+    `hermite:k` is stored as its series.
+    """
+
+    formula: str | None = None
+    hermite: tuple[float, ...] | None = None
+
+    @field_validator("hermite", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return nested_tuple(value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _resolve(cls, values: Any) -> Any:
+        text = values.get("formula") if isinstance(values, dict) else None
+        if isinstance(text, str) and text.startswith("hermite:"):
+            return {**values, "formula": None, "hermite": _unit_series(text)}
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> "Activation":
+        if (self.formula is None) == (self.hermite is None):
+            raise InputError("an activation takes either a name or formula, or its hermite coefficients.")
+        if self.hermite is not None:
+            check_series(self.hermite)
+        elif self.formula not in NAMED:
+            _tree(self.formula or "")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The name to print."""
+        return self.formula or f"hermite[{', '.join(f'{c:g}' for c in self.hermite or ())}]"
+
+    @property
+    def function(self) -> Callable[[Any], Any]:
+        """The elementwise JAX function; the same object for equal activations, so that jit caches on it."""
+        return _function(self.formula, self.hermite)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Points where the activation may have a kink or a jump (empty for smooth ones)."""
+        return () if self.formula is None else _breakpoints(self.formula)
+
+    @property
+    def erf_scale(self) -> float | None:
+        r"""$c$ when the activation is exactly $\mathrm{erf}(cz)$, which has closed forms; else None."""
+        return None if self.formula is None else _erf_scale(self.formula)
+
+
+def activation(name_or_formula: str | None = None, hermite: Any = None) -> Activation:
+    """An activation from a name (`relu gelu erf saad-solla tanh sigmoid softplus linear square hermite:k`),
+    a formula in `z`, or orthonormal Hermite coefficients."""
+    return Activation(formula=name_or_formula, hermite=hermite)
+
+
+def as_activation(value: Any) -> Any:
+    """Lets every argument that wants an activation also take its name or formula."""
+    return activation(value) if isinstance(value, str) else value
+
+
+def check_series(series: tuple[float, ...]) -> None:
+    """Refuses an empty or a too long Hermite series."""
+    if not 1 <= len(series) <= HIGHEST_DEGREE + 1:
+        raise InputError(f"hermite must have 1 to {HIGHEST_DEGREE + 1} coefficients, got {len(series)}.")
+
+
+def hermite_series(series: tuple[float, ...], z: Any) -> Any:
+    r"""$\sum_k s_k\,he_k(z)$ with orthonormal $he_k$, by $\sqrt{k+1}\,he_{k+1}=z\,he_k-\sqrt k\,he_{k-1}$."""
+    previous, current = 0.0 * z, 0.0 * z + 1.0
+    total = series[0] * current
+    for k, coefficient in enumerate(series[1:]):
+        previous, current = current, (z * current - k**0.5 * previous) / (k + 1) ** 0.5
+        total = total + coefficient * current
+    return total
+
+
+def _unit_series(text: str) -> tuple[float, ...]:
+    degree = text.removeprefix("hermite:")
+    if not (degree.isascii() and degree.isdigit() and int(degree) <= HIGHEST_DEGREE):
+        raise InputError(f"hermite:k needs a degree from 0 to {HIGHEST_DEGREE}, got {degree!r}.")
+    return (0.0,) * int(degree) + (1.0,)
+
+
+def _tree(text: str) -> ast.expr:
+    return formulas.parse(NAMED.get(text, text), ("z",))
+
+
+@lru_cache(maxsize=256)
+def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[Any], Any]:
+    if text is None:
+        assert series is not None
+        return lambda z: hermite_series(series, z)
+    tree = _tree(text)
+    return lambda z: formulas.evaluate(tree, {"z": z}) + 0.0 * z  # the sum gives constants the shape of z
+
+
+@lru_cache(maxsize=256)
+def _breakpoints(text: str) -> tuple[float, ...]:
+    return formulas.breakpoints(_tree(text), "z")
+
+
+@lru_cache(maxsize=256)
+def _erf_scale(text: str) -> float | None:
+    match _tree(text):
+        case ast.Call(func=ast.Name(id="erf"), args=[argument]):
+            pass
+        case _:
+            return None
+    import jax
+
+    def constant(node: ast.expr) -> float:
+        with jax.enable_x64(True):
+            return float(formulas.evaluate(node, {}))
+
+    match argument:
+        case ast.Name(id="z"):
+            return 1.0
+        case ast.BinOp(left=ast.Name(id="z"), op=ast.Mult(), right=factor) if not formulas.names_in(factor):
+            return constant(factor)
+        case ast.BinOp(left=factor, op=ast.Mult(), right=ast.Name(id="z")) if not formulas.names_in(factor):
+            return constant(factor)
+        case ast.BinOp(left=ast.Name(id="z"), op=ast.Div(), right=factor) if not formulas.names_in(factor):
+            return 1.0 / constant(factor)
+        case _:
+            return None

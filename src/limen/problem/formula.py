@@ -1,0 +1,216 @@
+"""Formulas from users: Python's syntax tree, a short list of allowed nodes, then JAX. Never `eval`."""
+
+import ast
+import warnings
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from limen.problem.spec import InputError
+
+LONGEST = 400
+DEEPEST = 24
+LARGEST_POWER = 16
+
+CONSTANTS = {"pi": float(np.pi)}
+# name: number of arguments
+FUNCTIONS = {
+    "abs": 1, "cos": 1, "erf": 1, "exp": 1, "gelu": 1, "heaviside": 1, "log": 1, "relu": 1, "sigmoid": 1,
+    "sign": 1, "sin": 1, "softplus": 1, "sqrt": 1, "tanh": 1, "max": 2, "min": 2,
+}  # fmt: skip
+KINKED = {"abs", "heaviside", "relu", "sign", "max", "min"}
+_BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
+_COMPARE = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<="}
+
+
+@lru_cache(maxsize=512)
+def parse(text: str, variables: tuple[str, ...]) -> ast.expr:
+    """The checked syntax tree of a formula in the given variables.
+
+    Allowed are numbers, `pi`, the variables, `+ - * / **` with a number as exponent, one comparison at a
+    time (1 where true, else 0), and the functions of `FUNCTIONS`. Anything else is an `InputError` that
+    names the column.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputError("a formula must be a non-empty text.")
+    if len(text) > LONGEST:
+        raise InputError(f"a formula must have at most {LONGEST} characters, got {len(text)}.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise _complaint(text, "cannot be read", error.offset or 1) from None
+    except (ValueError, MemoryError, RecursionError):
+        raise _complaint(text, "cannot be read", 1) from None
+    _check(tree, text, variables, DEEPEST)
+    return tree
+
+
+def _complaint(text: str, what: str, column: int) -> InputError:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return InputError(f"formula {shown!r}: {what} (column {column}).")
+
+
+def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) -> None:
+    def refuse(what: str) -> InputError:
+        return _complaint(text, what, node.col_offset + 1)
+
+    def check(child: ast.expr) -> None:
+        _check(child, text, variables, depth - 1)
+
+    if depth == 0:
+        raise refuse(f"is nested deeper than {DEEPEST} levels")
+    match node:
+        case ast.Constant(value=bool() | str() | bytes() | complex() | None):
+            raise refuse("only numbers are allowed as constants")
+        case ast.Constant(value=int() | float() as value):
+            if not abs(float(value)) < 1e12:
+                raise refuse("numbers must be smaller than 1e12")
+        case ast.Name(id=name):
+            if name not in variables and name not in CONSTANTS:
+                raise refuse(f"unknown name {name!r} (allowed: {', '.join((*variables, *CONSTANTS))})")
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            check(operand)
+        case ast.BinOp(left=left, op=ast.Pow(), right=right):
+            check(left)
+            exponent = _number(right)
+            if exponent is None or abs(exponent) > LARGEST_POWER:
+                column = right.col_offset + 1
+                raise _complaint(text, f"an exponent must be a number of size at most {LARGEST_POWER}", column)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            check(left)
+            check(right)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
+            check(left)
+            check(right)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            if len(args) != FUNCTIONS[name]:
+                raise refuse(f"{name} takes {FUNCTIONS[name]} argument{'s' * (FUNCTIONS[name] > 1)}")
+            for argument in args:
+                check(argument)
+        case ast.Call(func=ast.Name(id=name)):
+            raise refuse(f"unknown function {name!r} (allowed: {', '.join(sorted(FUNCTIONS))})")
+        case _:
+            raise refuse(f"{type(node).__name__} is not allowed")
+
+
+def _number(node: ast.expr) -> float | None:
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return float(value)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            inner = _number(operand)
+            return None if inner is None else -inner
+        case _:
+            return None
+
+
+def names_in(tree: ast.expr) -> set[str]:
+    """The variables and constants that occur in a formula."""
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - set(FUNCTIONS)
+
+
+def evaluate(tree: ast.expr, values: Mapping[str, Any]) -> Any:
+    """The value of a checked formula on JAX arrays."""
+    import jax.numpy as jnp
+
+    library = _library()
+
+    def value(node: ast.expr) -> Any:
+        match node:
+            case ast.Constant(value=number):
+                return float(number)  # pyright: ignore[reportArgumentType]
+            case ast.Name(id=name):
+                return values[name] if name in values else CONSTANTS[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -value(operand)
+            case ast.UnaryOp(operand=operand):
+                return value(operand)
+            case ast.BinOp(left=left, op=ast.Pow(), right=right):
+                exponent = _number(right)
+                assert exponent is not None
+                return value(left) ** (int(exponent) if exponent == int(exponent) else exponent)
+            case ast.BinOp(left=left, op=op, right=right):
+                a, b = value(left), value(right)
+                match op:
+                    case ast.Add():
+                        return a + b
+                    case ast.Sub():
+                        return a - b
+                    case ast.Mult():
+                        return a * b
+                    case _:
+                        # jnp, so that a constant division by zero gives inf and not a traceback
+                        return jnp.divide(a, b)
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                difference = jnp.asarray(value(left) - value(right))
+                true = {">": difference > 0, ">=": difference >= 0, "<": difference < 0, "<=": difference <= 0}
+                return true[_COMPARE[type(op)]].astype(difference.dtype)
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return getattr(library, name)(*(value(argument) for argument in args))
+        raise AssertionError(f"unchecked node {node!r}")
+
+    return value(tree)
+
+
+@lru_cache(maxsize=1)
+def _library() -> SimpleNamespace:
+    import jax
+    import jax.numpy as jnp
+    from jax.scipy.special import erf
+
+    def heaviside(z: Any) -> Any:
+        z = jnp.asarray(z)
+        return (z > 0).astype(z.dtype)
+
+    functions: dict[str, Callable[..., Any]] = {
+        "abs": jnp.abs, "cos": jnp.cos, "erf": erf, "exp": jnp.exp, "heaviside": heaviside, "log": jnp.log,
+        "gelu": lambda z: jax.nn.gelu(z, approximate=False), "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid,
+        "sign": jnp.sign, "sin": jnp.sin, "softplus": jax.nn.softplus, "sqrt": jnp.sqrt, "tanh": jnp.tanh,
+        "max": jnp.maximum, "min": jnp.minimum,
+    }  # fmt: skip
+    return SimpleNamespace(**functions)
+
+
+def breakpoints(tree: ast.expr, variable: str, reach: float = 40.0) -> tuple[float, ...]:
+    """Where a formula of one variable may have a kink or a jump, within `reach` of the origin, ascending.
+
+    The sign changes of every argument of a kinked function or comparison, by scan and bisection.
+    """
+    import jax
+
+    arguments: list[ast.expr] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name), args=[single]) if name in KINKED:
+                arguments.append(single)
+            case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in KINKED:
+                arguments.append(ast.BinOp(left=a, op=ast.Sub(), right=b))
+            case ast.Compare(left=a, comparators=[b]):
+                arguments.append(ast.BinOp(left=a, op=ast.Sub(), right=b))
+    # Irrational offsets keep the scan from landing on a zero, where a sign is not defined.
+    scan = np.linspace(-reach - 0.0123, reach + 0.0171, 8001)
+    found: list[float] = []
+    with jax.enable_x64(True):
+        for argument in arguments:
+
+            def sign(z: np.ndarray, argument: ast.expr = argument) -> np.ndarray:
+                return np.sign(np.broadcast_to(np.asarray(evaluate(argument, {variable: z})), z.shape))
+
+            signs = sign(scan)
+            at = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+            low, high, low_sign = scan[at], scan[at + 1], signs[at]
+            for _ in range(60):
+                middle = 0.5 * (low + high)
+                same = sign(middle) == low_sign
+                low, high = np.where(same, middle, low), np.where(same, high, middle)
+            found.extend((0.5 * (low + high)).tolist())
+    distinct: list[float] = []
+    for point in sorted(0.0 if abs(point) < 1e-14 else point for point in found):
+        if not distinct or point - distinct[-1] > 1e-12:
+            distinct.append(point)
+    return tuple(distinct)

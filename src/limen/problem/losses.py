@@ -1,0 +1,116 @@
+r"""Losses $\ell(y, f)$ of label and output; primes are always derivatives in the output $f$."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pydantic import model_validator
+
+from limen.problem.spec import InputError, Spec
+
+PLAIN = ("square", "logistic", "exponential", "squared-hinge")
+WITH_THRESHOLD = ("huber", "pseudo-huber")
+
+
+class Loss(Spec):
+    r"""A loss by name.
+
+    | name | $\ell(y,f)$ |
+    |---|---|
+    | `square` | $\frac12(y-f)^2$ |
+    | `huber:k` | $\frac12r^2$ for $\lvert r\rvert\le k$, else $k(\lvert r\rvert-\frac k2)$, $r=f-y$ |
+    | `pseudo-huber:k` | $k^2(\sqrt{1+(r/k)^2}-1)$ |
+    | `logistic` | $\log(1+e^{-yf})$, labels $\pm1$ |
+    | `exponential` | $e^{-yf}$ |
+    | `squared-hinge` | $\max(0,1-yf)^2$ |
+    """
+
+    name: str = "square"
+
+    @model_validator(mode="after")
+    def _check(self) -> "Loss":
+        _function(self.name)
+        return self
+
+    @property
+    def function(self) -> Callable[[Any, Any], Any]:
+        r"""$\ell(y,f)$ as an elementwise JAX function; the same object for equal losses."""
+        return _function(self.name)
+
+    @property
+    def slope(self) -> Callable[[Any, Any], Any]:
+        r"""$\ell'(y,f)=\partial_f\ell$, elementwise."""
+        return _slope(self.name)
+
+
+def as_loss(value: Any) -> Any:
+    """Lets every argument that wants a loss also take its name."""
+    return Loss(name=value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=64)
+def _function(name: str) -> Callable[[Any, Any], Any]:
+    family, _, number = name.partition(":")
+    if name in PLAIN:
+        return {"square": _square, "logistic": _logistic, "exponential": _exponential, "squared-hinge": _squared_hinge}[
+            name
+        ]
+    if family in WITH_THRESHOLD:
+        try:
+            k = float(number or "1")
+        except ValueError:
+            k = -1.0
+        if not 0.0 < k < 1e6:
+            raise InputError(f"loss {family}:k needs a positive number k, got {number!r}.")
+        loss = _huber if family == "huber" else _pseudo_huber
+        return lambda y, f: loss(y, f, k)
+    raise InputError(f"loss must be one of {', '.join((*PLAIN, *(f'{n}:k' for n in WITH_THRESHOLD)))}, got {name!r}.")
+
+
+@lru_cache(maxsize=64)
+def _slope(name: str) -> Callable[[Any, Any], Any]:
+    loss = _function(name)
+
+    def slope(y: Any, f: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        f = jnp.asarray(f)
+        return jax.jvp(lambda output: loss(y, output), (f,), (jnp.ones_like(f),))[1]
+
+    return slope
+
+
+def _square(y: Any, f: Any) -> Any:
+    return 0.5 * (f - y) ** 2
+
+
+def _logistic(y: Any, f: Any) -> Any:
+    import jax
+
+    return jax.nn.softplus(-y * f)
+
+
+def _exponential(y: Any, f: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.exp(-y * f)
+
+
+def _squared_hinge(y: Any, f: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.maximum(0.0, 1.0 - y * f) ** 2
+
+
+def _huber(y: Any, f: Any, k: float) -> Any:
+    import jax.numpy as jnp
+
+    r = jnp.abs(f - y)
+    return jnp.where(r <= k, 0.5 * r**2, k * (r - 0.5 * k))
+
+
+def _pseudo_huber(y: Any, f: Any, k: float) -> Any:
+    import jax.numpy as jnp
+
+    return k**2 * (jnp.sqrt(1.0 + ((f - y) / k) ** 2) - 1.0)

@@ -1,0 +1,57 @@
+"""Two-layer networks."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from limen.problem.activations import Activation, as_activation
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+PerNeuron = Annotated[float | tuple[float, ...], BeforeValidator(nested_tuple)]
+
+
+class Network(Spec):
+    r"""$f(x)=\frac1m\sum_{j\le m}a_j\,\sigma(\langle\theta_j,x\rangle+b_j)$, always with $1/m$.
+
+    `second_layer` ($a$) and `bias` ($b$, never trained) are one number or one per neuron;
+    `initial_norm` is $|\theta_j(0)|$. Lazy initialisation is `second_layer=gamma*sqrt(width)`.
+    """
+
+    width: int = Field(gt=0, le=1_000_000)
+    activation: Annotated[Activation, BeforeValidator(as_activation)]
+    second_layer: PerNeuron = 1.0
+    bias: PerNeuron = 0.0
+    initial_norm: float = Field(1.0, gt=0.0)
+    train_second_layer: bool = False
+
+    @model_validator(mode="after")
+    def _check(self) -> "Network":
+        for name in ("second_layer", "bias"):
+            value = getattr(self, name)
+            if isinstance(value, tuple) and len(value) != self.width:
+                raise InputError(f"{name} must be one number or {self.width} (one per neuron), got {len(value)}.")
+        return self
+
+    def per_neuron(self, name: str) -> tuple[float, ...]:
+        """`second_layer` or `bias` as one number per neuron."""
+        value = getattr(self, name)
+        return value if isinstance(value, tuple) else (value,) * self.width
+
+
+def network(
+    width: int,
+    activation: str | Activation,
+    second_layer: Any = 1.0,
+    bias: Any = 0.0,
+    initial_norm: float = 1.0,
+    train_second_layer: bool = False,
+) -> Network:
+    r"""A two-layer network $\frac1m\sum_ja_j\sigma(\langle\theta_j,x\rangle+b_j)$; see `Network`."""
+    return Network(
+        width=width,
+        activation=activation,  # pyright: ignore[reportArgumentType]
+        second_layer=second_layer,
+        bias=bias,
+        initial_norm=initial_norm,
+        train_second_layer=train_second_layer,
+    )

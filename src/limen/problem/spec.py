@@ -1,0 +1,87 @@
+"""Frozen specifications: what a problem or an experiment *is*, checked when it is made."""
+
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+
+class InputError(ValueError):
+    """A user's mistake, said in one sentence that names the argument, its value and what is allowed."""
+
+
+class Spec(BaseModel):
+    """A frozen, hashable description; arguments may be given by position, in the order of the fields.
+
+    A wrong argument raises `InputError` with one sentence. `describe` gives the canonical JSON form
+    from which stored results take their address.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        names = list(type(self).model_fields)
+        if len(args) > len(names):
+            raise InputError(f"{type(self).__name__} takes at most {len(names)} arguments, got {len(args)}.")
+        for name, value in zip(names, args, strict=False):
+            if name in values:
+                raise InputError(f"{name} was given twice to {type(self).__name__}.")
+            values[name] = value
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise InputError(sentence(error)) from None
+
+    def describe(self) -> dict[str, Any]:
+        """The spec as plain JSON data, every nested spec tagged with its type."""
+        fields = {name: _describe(getattr(self, name)) for name in type(self).model_fields}
+        return {"type": type(self).__name__, **fields}
+
+
+def _describe(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.describe()
+    if isinstance(value, tuple):
+        return [_describe(item) for item in value]
+    return value
+
+
+def nested_tuple(value: Any) -> Any:
+    """Lists and arrays as nested tuples of numbers, so that a spec that holds them stays hashable."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return tuple(nested_tuple(item) for item in np.asarray(value).tolist())
+    return value
+
+
+def sentence(error: ValidationError) -> str:
+    """The first complaint of pydantic as one sentence: argument, what is allowed, what was found."""
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"] if isinstance(part, str) and not part.startswith("function"))
+    kind, context = first["type"], first.get("ctx", {})
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "missing":
+        return f"{name} is required."
+    if kind == "extra_forbidden":
+        allowed = ", ".join(_field_names(error)) or "no arguments"
+        return f"{name} is not an argument of {error.title} (allowed: {allowed})."
+    allowed = {
+        "greater_than": lambda: f"be greater than {context['gt']}",
+        "greater_than_equal": lambda: f"be at least {context['ge']}",
+        "less_than": lambda: f"be less than {context['lt']}",
+        "less_than_equal": lambda: f"be at most {context['le']}",
+        "finite_number": lambda: "be a finite number",
+        "literal_error": lambda: f"be one of {context['expected']}",
+    }.get(kind, lambda: first["msg"].removeprefix("Input should ").rstrip("."))()
+    return f"{name} must {allowed}, got {first['input']!r}."
+
+
+def _field_names(error: ValidationError) -> list[str]:
+    for spec in _all_specs(Spec):
+        if spec.__name__ == error.title:
+            return list(spec.model_fields)
+    return []
+
+
+def _all_specs(parent: type[Spec]) -> list[type[Spec]]:
+    return [spec for child in parent.__subclasses__() for spec in (child, *_all_specs(child))]

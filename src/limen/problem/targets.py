@@ -1,0 +1,139 @@
+"""Targets: the multi-index link $y=h(z_1,\\dots,z_k,e)+\\sqrt{\\text{noise}}\\,\\varepsilon$."""
+
+import ast
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from limen.problem import formula as formulas
+from limen.problem.activations import check_series, hermite_series
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+MOST_LATENTS = 8
+NAMED = {"phase-retrieval": "z1**2", "linear": "z1"}
+FAMILIES = {
+    "committee": lambda k: "(" + "+".join(f"erf(z{r}/sqrt(2))" for r in range(1, k + 1)) + f")/{k}",
+    "parity": lambda k: "*".join(f"sign(z{r})" for r in range(1, k + 1)),
+    "halfspaces": lambda k: "*".join(f"heaviside(z{r})" for r in range(1, k + 1)),
+}
+_VARIABLES = (*(f"z{r}" for r in range(1, MOST_LATENTS + 1)), "e")
+
+
+class Target(Spec):
+    r"""A link $h$ of $k$ latent coordinates $z_r=\langle\theta_{*r},x\rangle$, orthonormal $\theta_{*r}$.
+
+    Exactly one of `formula` (a name, or a formula in `z1`..`zk`, or `z` when $k=1$; it may use `e`, a
+    standard normal of its own) and `hermite` (single index, orthonormal coefficients) is given.
+    `noise` is the *variance* of additive label noise.
+    """
+
+    formula: str | None = None
+    noise: float = Field(0.0, ge=0.0)
+    hermite: tuple[float, ...] | None = None
+
+    @field_validator("hermite", mode="before")
+    @classmethod
+    def _as_tuple(cls, value: Any) -> Any:
+        return nested_tuple(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Target":
+        if (self.formula is None) == (self.hermite is None):
+            raise InputError("a target takes either a name or formula, or its hermite coefficients.")
+        if self.hermite is not None:
+            check_series(self.hermite)
+        else:
+            _latents(self.formula or "")
+        return self
+
+    @property
+    def label(self) -> str:
+        """The name to print."""
+        return self.formula or f"hermite[{', '.join(f'{c:g}' for c in self.hermite or ())}]"
+
+    @property
+    def latents(self) -> int:
+        """Number $k$ of latent directions."""
+        return 1 if self.formula is None else _latents(self.formula)
+
+    @property
+    def uses_inner_noise(self) -> bool:
+        """Whether the formula contains `e`."""
+        return self.formula is not None and "e" in formulas.names_in(_tree(self.formula))
+
+    @property
+    def function(self) -> Callable[[Any, Any], Any]:
+        """$h(z, e)$ as a JAX function of `z` with shape (..., k) and `e` with shape (...), without the
+        additive noise; the same object for equal links, so that jit caches on it."""
+        return _function(self.formula, self.hermite)
+
+    @property
+    def breakpoints(self) -> tuple[float, ...]:
+        """Kinks and jumps of a single-index link without `e`; empty otherwise."""
+        if self.formula is None or self.latents > 1 or self.uses_inner_noise:
+            return ()
+        return _breakpoints(self.formula)
+
+
+def target(name_or_formula: str | None = None, noise: float = 0.0, hermite: Any = None) -> Target:
+    """A target from a name (`phase-retrieval linear committee:k parity:k halfspaces:k`), a formula in
+    `z1`..`zk` and `e`, or (single index) orthonormal Hermite coefficients."""
+    return Target(formula=name_or_formula, noise=noise, hermite=hermite)
+
+
+def as_target(value: Any) -> Any:
+    """Lets every argument that wants a target also take its name or formula."""
+    return target(value) if isinstance(value, str) else value
+
+
+def expand(text: str) -> str:
+    """The formula behind a name; a formula is returned with `z` written `z1`."""
+    if text in NAMED:
+        return NAMED[text]
+    family, _, number = text.partition(":")
+    if family in FAMILIES:
+        number = number or "2"
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= MOST_LATENTS):
+            raise InputError(f"{family}:k needs k from 1 to {MOST_LATENTS}, got {number!r}.")
+        return FAMILIES[family](int(number))
+    return re.sub(r"\bz\b", "z1", text)
+
+
+def _tree(text: str) -> ast.expr:
+    try:
+        return formulas.parse(expand(text), _VARIABLES)
+    except InputError as error:
+        if re.fullmatch(r"[a-z:-]+\d*", text) and text != "z":
+            names = ", ".join((*NAMED, *(f"{family}:k" for family in FAMILIES)))
+            raise InputError(f"target {text!r} is neither a known name ({names}) nor a formula.") from None
+        raise error
+
+
+def _latents(text: str) -> int:
+    used = sorted(int(name[1:]) for name in formulas.names_in(_tree(text)) if name[0] == "z")
+    if not used:
+        raise InputError(f"target {text!r} must depend on z (or z1, z2, ...).")
+    if used != list(range(1, used[-1] + 1)):
+        raise InputError(f"target {text!r} uses z{used[-1]} but not all of z1..z{used[-1]}: number them from 1.")
+    return used[-1]
+
+
+@lru_cache(maxsize=256)
+def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[Any, Any], Any]:
+    if text is None:
+        assert series is not None
+        return lambda z, e: hermite_series(series, z[..., 0])
+    tree, k = _tree(text), _latents(text)
+
+    def link(z: Any, e: Any) -> Any:
+        return formulas.evaluate(tree, {**{f"z{r + 1}": z[..., r] for r in range(k)}, "e": e}) + 0.0 * z[..., 0]
+
+    return link
+
+
+@lru_cache(maxsize=256)
+def _breakpoints(text: str) -> tuple[float, ...]:
+    return formulas.breakpoints(_tree(text), "z1")

@@ -1,0 +1,66 @@
+"""The problem that four chapters share: a two-layer network learns a multi-index target."""
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import BeforeValidator, Field, model_validator
+
+from limen.problem.algorithms import Algorithm, GradientDescent, OnePassSGD, SphericalSGD
+from limen.problem.losses import Loss, as_loss
+from limen.problem.networks import Network
+from limen.problem.spec import InputError, Spec
+from limen.problem.starts import OverlapStart, RandomStart, Start, overlap_matrix
+from limen.problem.targets import Target, as_target
+
+
+class TwoLayer(Spec):
+    r"""A two-layer network learns $y=h(\Theta_*^\top x)+\text{noise}$ from inputs $x\sim N(0,I_d)$.
+
+    `samples_per_dim` is $\delta=n/d$; one-pass algorithms see every sample once and take none.
+    """
+
+    target: Annotated[Target, BeforeValidator(as_target)]
+    network: Network
+    algorithm: Algorithm
+    samples_per_dim: float | None = Field(None, gt=0.0)
+    loss: Annotated[Loss, BeforeValidator(as_loss)] = Loss(name="square")
+    start: Start = RandomStart()
+
+    @model_validator(mode="after")
+    def _check(self) -> "TwoLayer":
+        name = type(self.algorithm).__name__
+        if self.one_pass and self.samples_per_dim is not None:
+            raise InputError(f"samples_per_dim must be left out with {name}, which sees each sample once.")
+        if not self.one_pass and self.samples_per_dim is None:
+            raise InputError(f"samples_per_dim (n/d) is required with {name}.")
+        if isinstance(self.start, OverlapStart):
+            _check_start(self.start, self.network, self.target.latents)
+        return self
+
+    @property
+    def one_pass(self) -> bool:
+        """Whether every sample is used once."""
+        return isinstance(self.algorithm, (OnePassSGD, SphericalSGD))
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether time is a whole number of steps."""
+        return isinstance(self.algorithm, GradientDescent)
+
+
+def _check_start(start: OverlapStart, network: Network, latents: int) -> None:
+    try:
+        overlap = overlap_matrix(start, network.width, latents)
+    except ValueError:
+        raise InputError(f"overlap must be a number or have shape ({network.width}, {latents}).") from None
+    norm = network.initial_norm
+    if start.gram is None:
+        longest = float(np.sqrt((overlap**2).sum(axis=1)).max())
+        if longest > norm:
+            raise InputError(f"overlap must be at most initial_norm = {norm:g} in length, got {longest:g}.")
+        return
+    gram = np.asarray(start.gram, dtype=float)
+    if gram.shape != (network.width, network.width) or not np.allclose(gram, gram.T):
+        raise InputError(f"gram must be a symmetric matrix of shape ({network.width}, {network.width}).")
+    if np.linalg.eigvalsh(gram - overlap @ overlap.T).min() < -1e-10:
+        raise InputError("gram minus overlap overlap^T must be positive semidefinite.")

@@ -1,0 +1,59 @@
+"""Samples for finite-size training: inputs of a chosen law, latent coordinates, labels."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.keys import stream_key
+from limen.problem import InputError, Target
+
+INPUT_LAWS = ("gaussian", "rademacher", "student-t")
+DEGREES_OF_FREEDOM = 8.0
+
+
+def check_inputs(inputs: str) -> None:
+    """Refuses an unknown law of the inputs."""
+    if inputs not in INPUT_LAWS:
+        raise InputError(f"inputs must be one of {', '.join(INPUT_LAWS)}, got {inputs!r}.")
+
+
+def draw_inputs(key: jax.Array, shape: tuple[int, ...], inputs: str, dtype: jnp.dtype = jnp.float32) -> jax.Array:
+    """Entries independent, of mean 0 and variance 1: normal, ±1, or Student's t with 8 degrees of freedom."""
+    if inputs == "rademacher":
+        return jax.random.rademacher(key, shape, dtype)
+    if inputs == "student-t":
+        nu = DEGREES_OF_FREEDOM
+        return jax.random.t(key, nu, shape, dtype) * ((nu - 2.0) / nu) ** 0.5
+    return jax.random.normal(key, shape, dtype)
+
+
+def spread(vectors: np.ndarray, latents: int, seed: int, inputs: str) -> np.ndarray:
+    r"""Rows (vectors, d) carried by one orthogonal map from the basis that begins with the latent axes to the
+    basis of the inputs.
+
+    Gaussian inputs are rotation invariant: nothing is done. Other laws need latent directions spread over all
+    coordinates (a latent coordinate would itself be ±1 otherwise): one random Householder reflection per latent
+    axis sends it to a random direction.
+    """
+    if inputs == "gaussian":
+        return vectors
+    d = vectors.shape[1]
+    with jax.enable_x64(True):
+        images = np.array(jax.random.normal(stream_key(seed, d, "teacher"), (latents, d), jnp.float64))
+    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    for axis, image in enumerate(images):
+        normal = -image
+        normal[axis] += 1.0
+        vectors = vectors - np.outer(vectors @ normal, normal) * (2.0 / (normal @ normal))
+    return vectors
+
+
+def draw_labels(key: jax.Array, target: Target, z: jax.Array) -> jax.Array:
+    r"""$y=h(z,e)+\sqrt{\text{noise}}\,\varepsilon$ for latent coordinates `z` of shape (..., k)."""
+    inner_key, outer_key = jax.random.split(key)
+    shape, dtype = z.shape[:-1], z.dtype
+    inner = jax.random.normal(inner_key, shape, dtype) if target.uses_inner_noise else jnp.zeros(shape, dtype)
+    labels = target.function(z, inner)
+    if target.noise > 0.0:
+        labels = labels + jnp.asarray(target.noise**0.5, dtype) * jax.random.normal(outer_key, shape, dtype)
+    return labels

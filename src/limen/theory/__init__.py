@@ -1,0 +1,1 @@
+"""Limits as the sizes go to infinity. Nothing here imports `limen.simulation`."""

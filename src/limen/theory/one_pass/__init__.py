@@ -1,0 +1,1 @@
+"""One-pass SGD: a fresh sample at every step."""

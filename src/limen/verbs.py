@@ -1,0 +1,91 @@
+"""The four verbs' first three: predict, simulate, compare; and what applies to a problem."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from limen.citations import bibtex
+from limen.comparison import compare
+from limen.method import choose
+from limen.problem import InputError, Spec
+from limen.problem.times import time_grid
+from limen.result import Result, merge
+from limen.simulation.registry import SIMULATORS
+from limen.theory.registry import THEORIES
+
+__all__ = ["cite", "compare", "predict", "seed_list", "simulate", "theories"]
+
+
+def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any) -> Result:
+    """What training will do as the sizes go to infinity, at `times`.
+
+    Args:
+        problem: any problem of `limen.problem`.
+        times: an increasing array in the algorithm's own unit, or a number T for 0..T.
+        theory: the name of a limit (see `limen.theories`); by default the first that applies.
+        options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
+    """
+    method = choose(THEORIES, problem, theory, "theory")
+    method.check_options(options)
+    if "seeds" in options:
+        options["seeds"] = seed_list(options["seeds"])
+    return method.solve(problem, time_grid(times, _counts_steps(problem)), **options)
+
+
+def simulate(
+    problem: Spec,
+    times: Any,
+    d: int,
+    seeds: int | Sequence[int] = 8,
+    simulator: str | None = None,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+    **options: Any,
+) -> Result:
+    """The same training at finite size, once per seed.
+
+    Args:
+        d: the dimension.
+        seeds: `8` means seeds 0..7; or a list of seeds.
+        simulator: the name of a simulator; by default the first that applies.
+        progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
+        options: the simulator's own.
+    """
+    method = choose(SIMULATORS, problem, simulator, "simulator")
+    method.check_options(options)
+    grid = time_grid(times, _counts_steps(problem))
+    d = _whole("d", d)
+    return merge([method.solve(problem, grid, d=d, seed=seed, **options) for seed in progress(seed_list(seeds))])
+
+
+def theories(problem: Spec) -> dict[str, str]:
+    """Every theory by name: "applies", or why it does not."""
+    return {method.name: method.refuses(problem) or "applies" for method in THEORIES}
+
+
+def cite(problem: Spec) -> str:
+    """BibTeX of what `predict` and `simulate` use for this problem."""
+    used: tuple[str, ...] = ()
+    for methods in (THEORIES, SIMULATORS):
+        applicable = [method for method in methods if method.refuses(problem) is None]
+        used += applicable[0].citations if applicable else ()
+    return bibtex(used)
+
+
+def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """`8` means 0..7; a list is taken as it is."""
+    if isinstance(seeds, Sequence):
+        if not seeds or any(seed < 0 for seed in seeds) or len(set(seeds)) != len(seeds):
+            raise InputError(f"seeds must be distinct and not negative, got {list(seeds)!r}.")
+        return tuple(int(seed) for seed in seeds)
+    if _whole("seeds", seeds) < 1:
+        raise InputError(f"seeds must be at least 1, got {seeds}.")
+    return tuple(range(int(seeds)))
+
+
+def _whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or int(value) != value or value < 1:
+        raise InputError(f"{name} must be a positive whole number, got {value!r}.")
+    return int(value)
+
+
+def _counts_steps(problem: Any) -> bool:
+    return bool(getattr(problem, "counts_steps", False))
