@@ -28,7 +28,7 @@ def run_command(name: str) -> click.Command:
         ),
         click.Option(["--theory-only"], is_flag=True, help="no simulation"),
         click.Option(["--fresh"], is_flag=True, help="compute again what the store has"),
-        click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for figure and data"),
+        click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
         click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
     ]  # fmt: skip
 

@@ -126,8 +126,14 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
             plain[name] = value
         else:
             array = _array(value)
-            plain[name] = np.where(np.isfinite(array), array, None).tolist() if array.ndim else float(array)
+            plain[name] = _nulls(array) if array.ndim else float(array)
     return plain
+
+
+def _nulls(array: np.ndarray) -> list[Any]:
+    exact = array.astype(object)
+    exact[~np.isfinite(array)] = None
+    return exact.tolist()
 
 
 def mean_and_error(values: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -1,16 +1,33 @@
 """Frozen specifications: what a problem or an experiment *is*, checked when it is made."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 
 class InputError(ValueError):
     """A user's mistake, said in one sentence that names the argument, its value and what is allowed."""
 
 
-class Spec(BaseModel):
+if TYPE_CHECKING:
+
+    class Model:
+        """What limen uses of a pydantic model; type checkers would otherwise insist on pydantic's own `__init__`."""
+
+        model_config: ClassVar[ConfigDict]
+        model_fields: ClassVar[dict[str, FieldInfo]]
+
+        def __init__(self, **values: Any) -> None: ...
+
+        def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+
+else:
+    Model = BaseModel
+
+
+class Spec(Model):
     """A frozen, hashable description; arguments may be given by position, in the order of the fields.
 
     A wrong argument raises `InputError` with one sentence. `describe` gives the canonical JSON form

@@ -103,8 +103,9 @@ def expand(text: str) -> str:
 
 
 def _tree(text: str) -> ast.expr:
+    formula = expand(text)
     try:
-        return formulas.parse(expand(text), _VARIABLES)
+        return formulas.parse(formula, _VARIABLES)
     except InputError as error:
         if re.fullmatch(r"[a-z:-]+\d*", text) and text != "z":
             names = ", ".join((*NAMED, *(f"{family}:k" for family in FAMILIES)))

@@ -97,10 +97,9 @@ def _simulate_missing(
                 seed = seed_of[future]
                 results[seed] = unsaved[keys[seed]] = future.result()
                 if time.monotonic() - saved_at > SAVE_EVERY:
-                    # Emptied first: what an interruption leaves unsaved is then saved below, whole.
-                    batch, unsaved = unsaved, {}
-                    store.put(batch)
-                    saved_at = time.monotonic()
+                    store.put(unsaved)
+                    # Emptied only now: an interruption inside `put` leaves them to be saved below.
+                    unsaved, saved_at = {}, time.monotonic()
                 on_seed(len(results), len(keys))
         finally:
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,8 +1,8 @@
 r"""Spherical one-pass SGD on phase retrieval with one neuron, solved exactly.
 
 With $\sigma=\sigma_*=z^2$, $d\to\infty$ and $t=\text{steps}\cdot\gamma/d$, the overlap obeys
-$\dot m=4m[(1-6\gamma)(1-m^2)-\gamma\Delta/2]$, a logistic equation for $m^2$ (Arnaboldi et al. 2023). From a random start
-$m_0=O(d^{-1/2})$ the noise of SGD near the saddle matters at leading order; there the overlap is an unstable
+$\dot m=4m[(1-6\gamma)(1-m^2)-\gamma\Delta/2]$, a logistic equation for $m^2$ (Arnaboldi et al. 2023). From a random
+start $m_0=O(d^{-1/2})$ the noise of SGD near the saddle matters at leading order; there the overlap is an unstable
 Ornstein–Uhlenbeck process, whose growing amplitude is Gaussian around $m_0$.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.start_weights import start_overlaps
+from limen.method import Method
 from limen.problem import Activation, InputError, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.starts import overlap_matrix
-from limen.method import Method
 from limen.result import Result
 
 CITATIONS = ("arnaboldi2023escaping",)
@@ -119,7 +119,9 @@ def amplitude_variance(rate: float, noise: float, times: np.ndarray, d: int | No
     return (1.0 - c) / c * -np.expm1(-8.0 * c * times) / d
 
 
-def _moments(start: float, variance: np.ndarray, rate: float, noise: float, times: np.ndarray):  # noqa: ANN202
+def _moments(
+    start: float, variance: np.ndarray, rate: float, noise: float, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Mean of the overlap and of its square over the Gaussian amplitude, at each time."""
     weights = np.exp(-0.5 * AMPLITUDES**2)
     weights /= weights.sum()

@@ -1,0 +1,109 @@
+"""Spherical SGD on phase retrieval: the logistic solution, the noise of SGD, and planted errors that must be caught."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import limen
+from limen.comparison import compare
+from limen.experiments.phase_retrieval_sgd import PhaseRetrievalSGD
+from limen.result import merge
+from limen.theory.one_pass import phase_retrieval
+
+SEEDS = tuple(range(160))
+EXPERIMENT = PhaseRetrievalSGD(rate=0.05, noise=0.6, d=120)
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.05, 0.2), (0.1, 0.0), (0.01, 2.0), (0.14, 0.1), (0.16, 1.0)])
+def test_the_closed_form_solves_the_differential_equation(rate, noise):
+    times = np.linspace(0.0, 3.0, 20)
+
+    def slope(t, m):
+        return 4 * m * ((1 - 6 * rate) * (1 - m**2) - rate * noise / 2)
+
+    solution = solve_ivp(slope, (0.0, 3.0), [0.1], t_eval=times, rtol=1e-11, atol=1e-13)
+    closed = phase_retrieval.square_overlap(np.array(0.1), rate, noise, times)
+    np.testing.assert_allclose(closed, solution.y[0] ** 2, rtol=1e-8)
+
+
+def test_the_drift_is_the_mean_increment_of_sgd():
+    """E over fresh samples of the increment of m, by Gauss–Hermite: an independent derivation of the equation."""
+    rate, noise, m = 0.07, 0.4, 0.45
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    weights = weights / weights.sum()
+    field, other = np.meshgrid(nodes, nodes, indexing="ij")
+    joint = np.outer(weights, weights)
+    latent = m * field + np.sqrt(1 - m**2) * other
+    error = latent**2 - field**2
+    drift = (joint * 2 * field * error * latent).sum()
+    radial = (joint * 2 * field * error * field).sum()
+    square = (joint * 4 * field**2 * (error**2 + noise)).sum()
+    expected = drift - m * (radial + rate * square / 2)
+    assert 4 * m * ((1 - 6 * rate) * (1 - m**2) - rate * noise / 2) == pytest.approx(expected, rel=1e-12)
+
+
+def test_limits_of_the_theory():
+    assert phase_retrieval.plateau_risk(0.05, 0.2) == pytest.approx(0.05 * 0.2 / 0.7)
+    problem = limen.TwoLayer(
+        limen.target("z**2", noise=0.2),
+        limen.network(1, "square"),
+        limen.SphericalSGD(0.05),
+        start=limen.OverlapStart(0.3),
+    )
+    late = limen.predict(problem, [0.0, 50.0]).dataset
+    assert float(late.excess_risk[0]) == pytest.approx(2 * (1 - 0.09))
+    assert float(late.excess_risk[1]) == pytest.approx(0.05 * 0.2 / 0.7, rel=1e-9)
+    assert float(late.test_loss[1] - late.excess_risk[1]) == pytest.approx(0.1)
+    stuck = limen.predict(problem.model_copy(update={"algorithm": limen.SphericalSGD(0.2)}), [0.0, 5.0])
+    assert "no escape" in stuck.status
+    with pytest.raises(limen.InputError, match="d and seeds are required"):
+        limen.predict(problem.model_copy(update={"start": limen.RandomStart()}), 1.0)
+
+
+@pytest.fixture(scope="module")
+def simulation():
+    return merge([EXPERIMENT.simulate(seed) for seed in SEEDS])
+
+
+def test_theory_agrees_with_sgd(simulation):
+    # 160 runs know the curve to about 8%; they must not contradict it, and its time average must be sharp.
+    assert EXPERIMENT.compare(EXPERIMENT.theory(SEEDS), simulation).verdict != "disagrees"
+
+
+def test_starts_are_paired(simulation):
+    theory = EXPERIMENT.theory(SEEDS)
+    np.testing.assert_allclose(
+        theory.dataset.overlap.values[:, 0, 0, 0], simulation.dataset.overlap.values[:, 0, 0, 0], atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("planted", ["growth rate", "label noise", "swapped times"])
+def test_planted_errors_are_caught(simulation, planted, monkeypatch):
+    theory = EXPERIMENT.theory(SEEDS)
+    if planted == "growth rate":
+        right = phase_retrieval.growth_rate
+        monkeypatch.setattr(phase_retrieval, "growth_rate", lambda rate, noise: 1.25 * right(rate, noise))
+        theory = phase_retrieval.solve(EXPERIMENT.problem(), theory.dataset.time.values, EXPERIMENT.d, SEEDS)
+    elif planted == "label noise":
+        wrong = PhaseRetrievalSGD(rate=EXPERIMENT.rate, noise=0.0, d=EXPERIMENT.d)
+        monkeypatch.setattr(PhaseRetrievalSGD, "times", lambda self: theory.dataset.time.values)
+        theory = wrong.theory(SEEDS)
+    else:
+        flipped = theory.dataset.excess_risk.values[:, ::-1]
+        theory = type(theory)(theory.dataset.assign(excess_risk=(("seed", "time"), flipped)), theory.spec, "theory")
+    assert compare(theory, simulation, ["excess_risk"]).verdict == "disagrees"
+
+
+@pytest.mark.slow
+def test_the_flagship_agrees_and_its_twins_do_not(monkeypatch):
+    experiment, seeds = PhaseRetrievalSGD(), tuple(range(500))
+    simulation = merge([experiment.simulate(seed) for seed in seeds])
+    assert experiment.compare(experiment.theory(seeds), simulation).verdict == "agrees"
+    growth, amplitude = phase_retrieval.growth_rate, phase_retrieval.amplitude_variance
+    with monkeypatch.context() as patch:
+        patch.setattr(phase_retrieval, "growth_rate", lambda rate, noise: 1.1 * growth(rate, noise))
+        theory = phase_retrieval.solve(experiment.problem(), simulation.dataset.time.values, experiment.d, seeds)
+    assert experiment.compare(theory, simulation).verdict == "disagrees"
+    with monkeypatch.context() as patch:
+        patch.setattr(phase_retrieval, "amplitude_variance", lambda *arguments: 0.0 * amplitude(*arguments))
+        assert experiment.compare(experiment.theory(seeds), simulation).verdict == "disagrees"

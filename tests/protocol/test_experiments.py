@@ -1,0 +1,57 @@
+"""One protocol for every experiment of the gallery, walked over all of them."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+
+from limen.citations import BIBTEX
+from limen.cli.options import options_of
+from limen.comparison import Comparison
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure
+from limen.experiments.registry import PLACES, experiment_class
+from limen.plot import draw
+from limen.result import merge
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_an_experiment_keeps_its_contract(name):
+    kind = experiment_class(name)
+    assert issubclass(kind, Experiment)
+    assert kind.name == name
+    assert kind.summary.endswith(".")
+    assert set(kind.citations) <= set(BIBTEX)
+    assert len(inspect.getdoc(kind) or "") > 100, "the docstring says what one should see"
+    for field_name, field in kind.model_fields.items():
+        assert field.description, f"{name}.{field_name} needs one line"
+        assert not field.is_required(), f"{name}.{field_name} needs a default"
+    assert kind.size_field in kind.model_fields
+    assert len(options_of(kind)) == len(kind.model_fields)
+
+    experiment = kind(**kind.quick)
+    seeds = (0, 1)
+    theory = experiment.theory(seeds)
+    simulation = merge([experiment.simulate(seed) for seed in seeds])
+    assert (theory.kind, simulation.kind) == ("theory", "simulation")
+    assert simulation.seeds == seeds
+    assert theory.status.endswith(".")
+    again = experiment.simulate(1)
+    for variable in again.dataset.data_vars:
+        np.testing.assert_array_equal(
+            again.dataset[variable].values, simulation.dataset.isel(seed=[1])[variable].values, err_msg="a seed replays"
+        )
+    assert isinstance(experiment.compare(theory, simulation), Comparison)
+    for run in (None, simulation):
+        figure = experiment.figure(theory, run)
+        assert isinstance(figure, Figure)
+        json.dumps(figure.describe(), allow_nan=False)
+        for panel in figure.panels:
+            assert panel.x_label
+            assert panel.y_label
+        draw(figure).canvas.draw()
+    headline = experiment.headline(theory, simulation)
+    assert headline["theory"]
+    assert set(headline["simulation"]) <= set(headline["theory"])
+    json.dumps(headline)

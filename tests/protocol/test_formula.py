@@ -1,0 +1,96 @@
+"""The formula parser: right on what it allows, one sentence on everything else, never anything executed."""
+
+import string
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from limen.problem import InputError, activation, target
+
+PRINTABLE = st.text(string.printable, max_size=80)
+FRAGMENTS = st.sampled_from(
+    ["z", "z1", "z2", "e", "pi", "1", "0.5", "9", "1e300", "+", "-", "*", "/", "**", "(", ")", ",", " ", "tanh", "max",
+     ">", "<=", "relu(", "__import__", "os", ".", "'", '"', "[", "]", "lambda", ":", "if", "else", "for", "in", "=",
+     ";", "\n", "é", "\\", "\x00", "0x", "1_0", "j", "True", "None", "not", "and"]
+)  # fmt: skip
+
+
+def refused(make, text) -> str:
+    with pytest.raises(InputError) as caught:
+        make(text)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith(".")
+    return message
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.one_of(
+        st.lists(FRAGMENTS, max_size=30).map("".join), st.text(max_size=80), st.text(string.printable, max_size=80)
+    )
+)
+@example("z1**9**9**9")
+@example("__import__('os').system('true')")
+@example("(" * 150 + "z" + ")" * 150)
+@example("z" * 500)
+@example("-" * 90 + "z")
+@example("z**-z")
+@example("().__class__")
+def test_any_text_is_a_formula_or_one_sentence(text):
+    for make in (activation, target):
+        try:
+            outcome = make(text).describe()["type"]
+        except InputError as error:
+            outcome = str(error)
+        assert "\n" not in outcome
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("z1**9**9**9", 5),
+        ("__import__('os')", 1),
+        ("z1 + os", 6),
+        ("z1 + z1.real", 6),
+        ("tanh(z1, z1)", 1),
+        ("1 < z1 < 2", 1),
+        ("z1 if z1 else 0", 1),
+        ("[z1]", 1),
+        ("z1 + 'a'", 6),
+        ("z1**z1", 5),
+    ],
+)
+def test_a_bad_formula_points_at_the_column(text, column):
+    assert f"(column {column})" in refused(target, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        ("z1**2 - 3*z2", lambda a, b: a**2 - 3 * b),
+        ("abs(z1)/2 + z2**-2", lambda a, b: np.abs(a) / 2 + b**-2),
+        ("max(z1, z2) - min(z1, 1)", lambda a, b: np.maximum(a, b) - np.minimum(a, 1)),
+        ("(z1 > 0) + (z2 <= 1) * sin(pi*z1)", lambda a, b: (a > 0) + (b <= 1) * np.sin(np.pi * a)),
+        ("sqrt(z2**2) ** 0.5 + z1", lambda a, b: np.abs(b) ** 0.5 + a),
+    ],
+)
+def test_formulas_mean_what_they_say(text, reference):
+    z = np.random.default_rng(0).standard_normal((50, 2)).astype(np.float32)
+    value = target(text).function(z, np.zeros(50, np.float32))
+    np.testing.assert_allclose(np.asarray(value), reference(z[:, 0], z[:, 1]), rtol=2e-5, atol=2e-5)
+
+
+def test_breakpoints_are_found():
+    np.testing.assert_allclose(activation("abs(z - 0.3) + max(z, 1.5)").breakpoints, [0.3, 1.5], atol=1e-12)
+    np.testing.assert_allclose(activation("sign(z**2 - 2)").breakpoints, [-(2**0.5), 2**0.5], atol=1e-12)
+    assert activation("gelu").breakpoints == ()
+
+
+def test_erf_is_recognised_at_any_scale():
+    assert activation("erf").erf_scale == 1.0
+    assert activation("saad-solla").erf_scale == pytest.approx(0.5**0.5, abs=1e-15)
+    assert activation("erf(sqrt(2)*z)").erf_scale == pytest.approx(2**0.5, abs=1e-15)
+    assert activation("erf(z) + 0*z").erf_scale is None

@@ -1,0 +1,46 @@
+"""Results: saved as one netCDF that anybody can open, read back the same, merged seed by seed."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import limen
+from limen.result import Result, merge
+
+
+def result(seed: int = 0, ok: bool = True) -> Result:
+    data = xr.Dataset(
+        {"risk": (("seed", "time"), np.full((1, 3), float(seed)))}, {"time": [0.0, 1.0, 2.0], "seed": [seed]}
+    )
+    status = "fine." if ok else "diverged."
+    return Result(
+        data, {"type": "test", "nested": [1, None]}, "simulation", ok, status, {"seconds": 1.0}, (seed,), ("saad1995",)
+    )
+
+
+def test_a_saved_result_comes_back_whole(tmp_path):
+    path = result().save(tmp_path / "one.nc")
+    back = limen.load(path)
+    xr.testing.assert_identical(back.dataset, result().dataset)
+    for name in ("spec", "kind", "ok", "status", "statistics", "seeds", "citations", "versions"):
+        assert getattr(back, name) == getattr(result(), name)
+    with xr.open_dataset(path) as opened:
+        assert opened.risk.dims == ("seed", "time")
+    assert [file.name for file in tmp_path.iterdir()] == ["one.nc"], "no temporary file is left"
+
+
+def test_merging_seeds():
+    merged = merge([result(0), result(1, ok=False), result(2)])
+    assert merged.seeds == (0, 1, 2)
+    assert merged.dataset.risk.values[:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert (merged.ok, merged.status) == (False, "diverged.")
+    assert merged.statistics["seconds"] == 3.0
+    assert "3 seeds: NOT OK, diverged." in repr(merged)
+
+
+def test_unreadable_files_are_one_sentence(tmp_path):
+    with pytest.raises(limen.InputError, match="there is no result"):
+        limen.load(tmp_path / "missing.nc")
+    (tmp_path / "bad.nc").write_bytes(b"not netcdf")
+    with pytest.raises(limen.InputError, match="not a readable limen result"):
+        limen.load(tmp_path / "bad.nc")

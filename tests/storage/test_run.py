@@ -1,0 +1,78 @@
+"""Running an experiment: what is stored is not computed again, and an interruption loses nothing finished."""
+
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure
+from limen.result import Result
+from limen.storage import FileStore, MemoryStore, run
+
+CALLS: list[object] = []
+
+
+class Counting(Experiment):
+    """A stand-in that remembers what was asked of it."""
+
+    name: ClassVar[str] = "counting"
+    d: int = Field(10, description="size")
+
+    def theory(self, seeds=()):
+        CALLS.append("theory")
+        return Result(xr.Dataset({"risk": ("time", np.zeros(3))}, {"time": np.arange(3.0)}), self.describe(), "theory")
+
+    def simulate(self, seed):
+        if seed == 99:
+            raise KeyboardInterrupt
+        CALLS.append(seed)
+        values = np.random.default_rng(seed).standard_normal((1, 3))
+        data = xr.Dataset({"risk": (("seed", "time"), values)}, {"time": np.arange(3.0), "seed": [seed]}, {"d": self.d})
+        return Result(data, self.describe(), "simulation", seeds=(seed,))
+
+    def figure(self, theory, simulation=None):
+        return Figure([])
+
+    def headline(self, theory, simulation=None):
+        return {"theory": {}}
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path):
+    CALLS.clear()
+    return MemoryStore() if request.param == "memory" else FileStore(tmp_path)
+
+
+def test_the_second_run_computes_nothing(store):
+    first = run(Counting(), range(6), store)
+    assert sorted(map(str, CALLS)) == sorted(["theory", *map(str, range(6))])
+    CALLS.clear()
+    second = run(Counting(), range(6), store)
+    assert CALLS == []
+    assert second.identifier == first.identifier
+    xr.testing.assert_identical(first.simulation.dataset, second.simulation.dataset)
+    run(Counting(), range(8), store)
+    assert sorted(CALLS) == [6, 7], "only what is missing is computed"
+    CALLS.clear()
+    run(Counting(), range(6), store, fresh=True)
+    assert len(CALLS) == 7
+    run(Counting(d=11), range(1), store)
+    assert CALLS[-2:] == ["theory", 0], "other parameters are another result"
+
+
+def test_an_interruption_keeps_what_is_finished(store):
+    with pytest.raises(KeyboardInterrupt):
+        run(Counting(), [0, 1, 2, 99], store, workers=1)
+    assert sorted(map(str, CALLS)) == ["0", "1", "2", "theory"]
+    CALLS.clear()
+    run(Counting(), [0, 1, 2], store)
+    assert CALLS == []
+
+
+def test_theory_alone(store):
+    alone = run(Counting(), [], store)
+    assert (alone.simulation, alone.comparison) == (None, None)
+    assert CALLS == ["theory"]
