@@ -1,4 +1,5 @@
 from . import gaussian as gaussian
+from . import kernel as kernel
 from . import link as link
 from . import spectra as spectra
 from .problem import Activation as Activation

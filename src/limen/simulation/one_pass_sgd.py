@@ -2,31 +2,23 @@
 
 import time
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.keys import stream_key
 from limen.gaussian.start_weights import start_weights
-from limen.problem import OnePassSGD, SphericalSGD, TwoLayer
 from limen.method import Method
+from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
 from limen.result import Result
 from limen.simulation.data import check_inputs, draw_inputs, draw_labels, spread
-from limen.simulation.population_loss import population_losses
+from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
+from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
 
 CITATIONS = ("saad1995", "goldt2019")
 # Samples are drawn in blocks: per-sample draws cost more than the step itself.
 BLOCK = 200
-
-
-class State(NamedTuple):
-    """What a step carries: first layer (m, d) and second layer (m,)."""
-
-    weights: jax.Array
-    second_layer: jax.Array
 
 
 def refuses(problem: object) -> str | None:
@@ -53,40 +45,28 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str =
     weights = spread(start_weights(problem, d, seed), k, seed, inputs)
     frame = spread(np.eye(k, d), k, seed, inputs)
     interval = int(np.median(np.diff(steps, prepend=0))) if steps.size > 1 else int(steps[-1])
-    overlap, gram, second_layer = _train(
-        problem.network.activation.function,
-        problem.loss.slope,
+    observables = _train(
+        functions_of(problem),
         problem.target,
         isinstance(algorithm, SphericalSGD),
         inputs,
         int(np.clip(interval, 1, BLOCK)),
         batch,
-        State(
+        Weights(
             jnp.asarray(weights, jnp.float32),
             jnp.asarray(problem.network.per_neuron("second_layer"), jnp.float32),
         ),
         jnp.asarray(frame, jnp.float32),
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
-        jnp.asarray(algorithm.rate / d, jnp.float32),
-        jnp.asarray(_second_layer_rate(problem) / d, jnp.float32),
+        jnp.asarray(algorithm.rate / (d * batch), jnp.float32),
+        jnp.asarray(_second_layer_rate(problem) / (d * batch), jnp.float32),
         jnp.asarray(problem.network.initial_norm, jnp.float32),
         jnp.asarray(np.diff(steps, prepend=0), jnp.int32),
         stream_key(seed, d, "samples"),
     )
-    overlap, gram, second_layer = (np.asarray(part, dtype=float) for part in (overlap, gram, second_layer))
-    finite = bool(np.isfinite(gram).all())
-    test, excess = population_losses(problem, overlap, gram, second_layer)
-    dataset = xr.Dataset(
-        {
-            "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),
-            "gram": (("seed", "time", "neuron", "neuron2"), gram[None]),
-            "second_layer": (("seed", "time", "neuron"), second_layer[None]),
-            "test_loss": (("seed", "time"), test[None]),
-            "excess_risk": (("seed", "time"), excess[None]),
-        },
-        coords={"time": times, "step": ("time", steps), "samples": ("time", steps * batch), "seed": [seed]},
-        attrs={"d": d},
-    )
+    dataset = training_dataset(problem, observables, times, seed, d)
+    dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
+    finite = stayed_finite(dataset)
     status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate."
     statistics = {"seconds": time.perf_counter() - began}
     return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
@@ -99,41 +79,49 @@ def _second_layer_rate(problem: TwoLayer) -> float:
     return algorithm.rate * algorithm.second_layer_ratio if isinstance(algorithm, OnePassSGD) else algorithm.rate  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@partial(jax.jit, static_argnums=tuple(range(7)))
+@partial(jax.jit, static_argnums=tuple(range(6)))
 def _train(
-    activation, slope, target, spherical, inputs, block, batch,
-    state, frame, bias, rate, second_rate, norm, intervals, key,
-):  # fmt: skip  # noqa: ANN001, ANN202
-    m, d = state.weights.shape
-    k = frame.shape[0]
+    functions: Functions,
+    target: Target,
+    spherical: bool,
+    inputs: str,
+    block: int,
+    batch: int,
+    weights: Weights,
+    frame: jax.Array,
+    bias: jax.Array,
+    rate: jax.Array,
+    second_rate: jax.Array,
+    norm: jax.Array,
+    intervals: jax.Array,
+    key: jax.Array,
+) -> Observables:
+    """Observables after each interval; `rate` and `second_rate` are per sample of the batch."""
+    k, d = frame.shape
 
-    def step(state: State, x: jax.Array, y: jax.Array) -> State:
+    def step(weights: Weights, x: jax.Array, y: jax.Array) -> Weights:
         """One step on a batch x (batch, d)."""
-        fields = x @ state.weights.T + bias
-        values, slopes = jax.jvp(activation, (fields,), (jnp.ones_like(fields),))
-        residual = slope(y, values @ state.second_layer / m) / (m * batch)
-        factors = residual[:, None] * slopes * state.second_layer
-        weights = state.weights - rate * (factors.T @ x)
+        gradient = loss_and_gradient(functions, weights, bias, x, y)[1]
+        first = weights.first - rate * gradient.first
         if spherical:
-            weights = weights * (norm / jnp.linalg.norm(weights, axis=1, keepdims=True))
-        return State(weights, state.second_layer - second_rate * (residual @ values))
+            first = first * (norm / jnp.linalg.norm(first, axis=1, keepdims=True))
+        return Weights(first, weights.second - second_rate * gradient.second)
 
-    def run_block(carry: tuple[State, jax.Array, jax.Array]) -> tuple[State, jax.Array, jax.Array]:
-        state, key, left = carry
+    def run_block(carry: tuple[Weights, jax.Array, jax.Array]) -> tuple[Weights, jax.Array, jax.Array]:
+        weights, key, left = carry
         key, input_key, label_key = jax.random.split(key, 3)
         x = draw_inputs(input_key, (block, batch, d), inputs)
         z = x[..., :k] if inputs == "gaussian" else x @ frame.T
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
-        state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
-        return state, key, left - count
+        weights = jax.lax.fori_loop(0, count, lambda i, weights: step(weights, x[i], y[i]), weights)
+        return weights, key, left - count
 
-    def interval(carry: tuple[State, jax.Array], length: jax.Array):  # noqa: ANN202
-        state, key = carry
-        state, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (state, key, length))
-        return (state, key), (state.weights @ frame.T, state.weights @ state.weights.T, state.second_layer)
+    def interval(carry: tuple[Weights, jax.Array], length: jax.Array) -> tuple[tuple[Weights, jax.Array], Observables]:
+        weights, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
+        return (weights, key), observe(weights, frame)
 
-    return jax.lax.scan(interval, (state, key), intervals)[1]
+    return jax.lax.scan(interval, (weights, key), intervals)[1]
 
 
 one_pass_sgd = Method("one-pass-sgd", CITATIONS, refuses, solve)

@@ -1,0 +1,69 @@
+"""A step of gradient descent against the same step written in NumPy, one thread each."""
+
+import json
+import os
+import subprocess
+import sys
+
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+}
+# Threads are counted when the libraries are loaded: the measurement is a process of its own.
+MEASUREMENT = """
+import json, time
+import jax, jax.numpy as jnp, numpy as np
+from limen.problem import GradientDescent, TwoLayer, network, target
+from limen.simulation.fixed_sample_training import prepare
+from limen.simulation.gradient_descent import _train
+from limen.simulation.two_layer_gradient import functions_of
+
+STEPS, ETA = 10, np.float32(0.5)
+problem = TwoLayer(
+    target=target("z"), network=network(width=1, activation="tanh"), algorithm=GradientDescent(step=0.5),
+    samples_per_dim=10.24,
+)
+setting = prepare(problem, 2000, 0, "gaussian", "float32")
+x, y, start = np.asarray(setting.sample.x), np.asarray(setting.sample.y), np.asarray(setting.start.first)[0]
+
+def by_hand():
+    theta = start
+    for _ in range(STEPS):
+        value = np.tanh(x @ theta)
+        factor = (value - y) * (1 - value * value)
+        theta = theta - ETA / np.float32(len(y)) * (factor @ x)
+    return theta
+
+def trained(intervals):
+    arrays = jnp.asarray(np.int32(0)), jnp.asarray(np.array(intervals, np.int32))
+    return jax.block_until_ready(_train(functions_of(problem), False, True, setting, *arrays))
+
+runs = {
+    "numpy": by_hand,
+    "recorded every step": lambda: trained([1] * STEPS),
+    "recorded at the end": lambda: trained([STEPS - 1, 1]),
+}
+last = trained([STEPS, 1]).path[-1, 0]
+assert np.allclose(last, by_hand(), atol=1e-5)
+best = dict.fromkeys(runs, np.inf)
+for run in runs.values():
+    run()
+for _ in range(5):
+    for name, run in runs.items():
+        began = time.perf_counter()
+        run()
+        best[name] = min(best[name], (time.perf_counter() - began) / STEPS)
+print(json.dumps(best))
+"""
+
+
+def test_a_step_costs_at_most_1_3_steps_of_numpy():
+    """n = 20,480, d = 2,000, width 1, float32; best of 5, interleaved."""
+    environment = {**os.environ, **ONE_THREAD}
+    command = [sys.executable, "-c", MEASUREMENT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    seconds = json.loads(done.stdout)
+    print({name: f"{value * 1e3:.1f} ms" for name, value in seconds.items()})
+    assert seconds["recorded every step"] <= 1.3 * seconds["numpy"]
+    assert seconds["recorded at the end"] <= 1.3 * seconds["numpy"]

@@ -1,0 +1,58 @@
+"""One page per experiment, made from the registry: docstring, parameters, figure, headline numbers, references."""
+
+import inspect
+from pathlib import Path
+
+from limen.citations import bibtex
+from limen.experiments.registry import PLACES, experiment_class
+from limen.plot import save_figure
+from limen.storage import FileStore, run
+
+
+def write_gallery(folder: Path) -> None:
+    """Runs every experiment with its default parameters (from the store where it has run before) and writes its page."""
+    folder.mkdir(exist_ok=True)
+    names = sorted(PLACES, key=lambda name: (experiment_class(name).source, name))
+    for name in names:
+        (folder / f"{name}.md").write_text(_page(name, folder))
+    (folder / "index.md").write_text(_index(names))
+
+
+def _page(name: str, folder: Path) -> str:
+    kind = experiment_class(name)
+    experiment = kind()
+    finished = run(experiment, range(kind.default_seeds), FileStore())
+    save_figure(experiment.figure(finished.theory, finished.simulation), folder / f"{name}.png")
+    headline = experiment.headline(finished.theory, finished.simulation)
+    rows = [
+        f"| {key} | {value:.5g} | {headline.get('simulation', {}).get(key, float('nan')):.5g} |"
+        for key, value in headline["theory"].items()
+    ]
+    parameters = [
+        f"| `--{key.replace('_', '-')}` | {field.default} | {field.description} |"
+        for key, field in kind.model_fields.items()
+    ]
+    verdict = finished.comparison.sentence if finished.comparison else ""
+    parts = [
+        f"# {name}",
+        inspect.getdoc(kind) or "",
+        f"![{kind.summary}]({name}.png)",
+        "| | theory | simulation |\n|---|---|---|\n" + "\n".join(rows),
+        verdict,
+        "| parameter | default | |\n|---|---|---|\n" + "\n".join(parameters),
+        f"```sh\nlimen run {name}\n```",
+        f"```bibtex\n{bibtex(kind.citations)}\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _index(names: list[str]) -> str:
+    lines = ["# Gallery", "", "Every experiment with its default parameters; each is one command.", ""]
+    source = ""
+    for name in names:
+        kind = experiment_class(name)
+        if kind.source != source:
+            source = kind.source
+            lines += ["", f"## {source}", ""]
+        lines.append(f"- [{name}]({name}.md): {kind.summary}")
+    return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *names, "```", ""])

@@ -1,0 +1,65 @@
+"""A sample that training sees again and again: inputs and labels drawn once."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from limen.gaussian.keys import stream_key
+from limen.problem import InputError, Target, TwoLayer
+from limen.simulation.data import draw_inputs, draw_labels
+
+DTYPES = ("float32", "float64")
+LARGEST_BYTES = 8e9
+BLOCK_ENTRIES = 1_000_000
+
+
+class Sample(NamedTuple):
+    """Inputs (n, d) and labels (n,)."""
+
+    x: jax.Array
+    y: jax.Array
+
+
+def sample_size(problem: TwoLayer, d: int, dtype: str) -> int:
+    r"""$n$, the nearest whole number to $\delta d$; refused when there is no sample, or when the inputs would not fit
+    in memory."""
+    if dtype not in DTYPES:
+        raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
+    assert problem.samples_per_dim is not None
+    n = round(problem.samples_per_dim * d)
+    if n < 1:
+        raise InputError(f"samples_per_dim times d must be at least 1, got {problem.samples_per_dim * d:g}.")
+    size = float(n) * d * jnp.dtype(dtype).itemsize
+    if size > LARGEST_BYTES:
+        raise InputError(
+            f"samples_per_dim * d**2 asks for {size / 1e9:.1f} GB of inputs and must stay below "
+            f"{LARGEST_BYTES / 1e9:g} GB: take a smaller d{' or dtype float32' if dtype == 'float64' else ''}."
+        )
+    return n
+
+
+def draw_sample(target: Target, n: int, frame: jax.Array, seed: int, inputs: str) -> Sample:
+    r"""$n$ inputs of the law `inputs` and their labels; `frame` (k, d) holds the latent directions.
+
+    Drawn in single precision, then given the dtype of `frame`, so that both precisions train on the same sample.
+    """
+    return _draw(target, inputs, n, frame, stream_key(seed, frame.shape[1], "samples"))
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _draw(target: Target, inputs: str, n: int, frame: jax.Array, key: jax.Array) -> Sample:
+    k, d = frame.shape
+    input_key, label_key = jax.random.split(key)
+    # A draw needs several times its own memory on the way: rows are drawn in blocks, in place (the last block is
+    # moved back until it fits, over rows already drawn).
+    rows = min(n, max(1, BLOCK_ENTRIES // d))
+
+    def draw_rows(i: jax.Array, x: jax.Array) -> jax.Array:
+        block = draw_inputs(jax.random.fold_in(input_key, i), (rows, d), inputs)
+        return jax.lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), i * rows, axis=0)
+
+    x = jax.lax.fori_loop(0, -(-n // rows), draw_rows, jnp.zeros((n, d), frame.dtype))
+    z = (x[:, :k] if inputs == "gaussian" else x @ frame.T).astype(jnp.float32)
+    return Sample(x, draw_labels(label_key, target, z).astype(frame.dtype))

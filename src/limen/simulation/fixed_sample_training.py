@@ -1,0 +1,130 @@
+"""Training on a fixed sample: what full-batch descent and mini-batch SGD have in common."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.start_weights import start_weights
+from limen.problem import GradientDescent, TwoLayer
+from limen.result import Result
+from limen.simulation.data import check_inputs, spread
+from limen.simulation.fixed_sample import Sample, draw_sample, sample_size
+from limen.simulation.training_record import (
+    Observables,
+    observe,
+    stayed_finite,
+    stores_weights,
+    training_dataset,
+    two_time_correlation,
+)
+from limen.simulation.two_layer_gradient import Weights
+
+
+class Rule(NamedTuple):
+    r"""Numbers of the update: $\eta$, its value for the second layer (0 when that is fixed), $1-\eta\lambda$,
+    `initial_norm`."""
+
+    step: jax.Array
+    second_step: jax.Array
+    shrinkage: jax.Array
+    norm: jax.Array
+
+
+class Setting(NamedTuple):
+    """Everything a training needs, of one explicit dtype."""
+
+    sample: Sample
+    start: Weights
+    bias: jax.Array
+    frame: jax.Array
+    rule: Rule
+
+
+class Record(NamedTuple):
+    """Along recorded times: observables, empirical risk, and first layers (time, m, d) where they are kept."""
+
+    observables: Observables
+    train_loss: jax.Array
+    path: jax.Array | None
+
+
+def refuses(problem: object) -> str | None:
+    """Why training on a fixed sample cannot run the problem, or None."""
+    if not isinstance(problem, TwoLayer):
+        return "it trains two-layer networks."
+    if not isinstance(problem.algorithm, GradientDescent):
+        return f"it runs GradientDescent, not {type(problem.algorithm).__name__}."
+    return None
+
+
+def prepare(problem: TwoLayer, d: int, seed: int, inputs: str, dtype: str) -> Setting:
+    """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn."""
+    check_inputs(inputs)
+    n = sample_size(problem, d, dtype)
+    algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
+    assert isinstance(algorithm, GradientDescent)
+
+    def array(value: Any) -> jax.Array:
+        return jnp.asarray(value, dtype)
+
+    frame = array(spread(np.eye(k, d), k, seed, inputs))
+    rule = Rule(
+        step=array(algorithm.step),
+        second_step=array(algorithm.step if network.train_second_layer else 0.0),
+        shrinkage=array(1.0 - algorithm.step * algorithm.weight_decay),
+        norm=array(network.initial_norm),
+    )
+    first = array(spread(start_weights(problem, d, seed), k, seed, inputs))
+    start = Weights(first, array(network.per_neuron("second_layer")))
+    sample = draw_sample(problem.target, n, frame, seed, inputs)
+    return Setting(sample, start, array(network.per_neuron("bias")), frame, rule)
+
+
+def updated(rule: Rule, spherical: bool, weights: Weights, gradient: Weights) -> Weights:
+    r"""$\theta_j\leftarrow(1-\eta\lambda)\theta_j-\eta\nabla_{\theta_j}$, then back to the sphere if `spherical`;
+    $a_j\leftarrow a_j-\eta\nabla_{a_j}$. Weight decay acts on the first layer only."""
+    first = rule.shrinkage * weights.first - rule.step * gradient.first
+    if spherical:
+        first = first * (rule.norm / jnp.linalg.norm(first, axis=1, keepdims=True))
+    return Weights(first, weights.second - rule.second_step * gradient.second)
+
+
+def keeps_path(setting: Setting, times: np.ndarray) -> bool:
+    """Whether the first layers at all `times` are few enough for two-time correlations."""
+    width, d = setting.start.first.shape
+    return stores_weights(times.size, width, d, setting.start.first.dtype.itemsize)
+
+
+def recorded(weights: Weights, frame: jax.Array, train_loss: jax.Array, with_path: bool) -> Record:
+    """The record of one time."""
+    return Record(observe(weights, frame), train_loss, weights.first if with_path else None)
+
+
+def training_result(
+    problem: TwoLayer,
+    setting: Setting,
+    record: Record,
+    times: np.ndarray,
+    seed: int,
+    what: str,
+    statistics: dict[str, float],
+    citations: tuple[str, ...],
+) -> Result:
+    """The result of one seed; `what` names the training in the status."""
+    n, d = setting.sample.x.shape
+    dataset = training_dataset(problem, record.observables, times, seed, d)
+    dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
+    dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])
+    status = f"{what} on n = {n} samples in d = {d}."
+    if record.path is None:
+        status = f"{status[:-1]}; two-time correlations left out (too many times and neurons: take fewer times)."
+    else:
+        dims = ("seed", "time", "time2", "neuron", "neuron2")
+        dataset["correlation"] = (dims, two_time_correlation(record.path)[None])
+        dataset = dataset.assign_coords(time2=times)
+    finite = stayed_finite(dataset)
+    if not finite:
+        status = f"training diverged at d = {d}: take a smaller step."
+    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), citations)

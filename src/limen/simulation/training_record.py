@@ -1,0 +1,63 @@
+"""What is recorded of a training: observables inside the compiled loop, and the result made of them."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+from limen.precision import in_double
+from limen.problem import TwoLayer
+from limen.simulation.population_loss import population_losses
+from limen.simulation.two_layer_gradient import Weights
+
+LARGEST_STORED_BYTES = 1e9
+MOST_CORRELATIONS = 4e6
+
+
+class Observables(NamedTuple):
+    r"""Overlaps $\theta_j\cdot\theta_{*r}$ (m, k), Gram matrix $\theta_j\cdot\theta_l$ (m, m), second layer (m,)."""
+
+    overlap: jax.Array
+    gram: jax.Array
+    second_layer: jax.Array
+
+
+def observe(weights: Weights, frame: jax.Array) -> Observables:
+    """The observables of given weights; `frame` (k, d) holds the latent directions."""
+    return Observables(weights.first @ frame.T, weights.first @ weights.first.T, weights.second)
+
+
+def stores_weights(times: int, width: int, d: int, itemsize: int) -> bool:
+    """Whether first layers at all times, and their two-time correlations, are small enough to be kept."""
+    return times * width * d * itemsize <= LARGEST_STORED_BYTES and (times * width) ** 2 <= MOST_CORRELATIONS
+
+
+@in_double
+def two_time_correlation(path: jax.Array) -> np.ndarray:
+    r"""$\theta_j(t)\cdot\theta_l(t')$, shape (time, time, m, m), of first layers `path` (time, m, d)."""
+    times, m, d = path.shape
+    flat = path.reshape(times * m, d)
+    return np.asarray(flat @ flat.T, dtype=float).reshape(times, m, times, m).transpose(0, 2, 1, 3)
+
+
+def training_dataset(problem: TwoLayer, observables: Observables, times: np.ndarray, seed: int, d: int) -> xr.Dataset:
+    """Observables along `time`, with the losses on fresh Gaussian inputs that follow from them."""
+    overlap, gram, second_layer = (np.asarray(part, dtype=float) for part in observables)
+    test, excess = population_losses(problem, overlap, gram, second_layer)
+    return xr.Dataset(
+        {
+            "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),
+            "gram": (("seed", "time", "neuron", "neuron2"), gram[None]),
+            "second_layer": (("seed", "time", "neuron"), second_layer[None]),
+            "test_loss": (("seed", "time"), test[None]),
+            "excess_risk": (("seed", "time"), excess[None]),
+        },
+        coords={"time": times, "seed": [seed]},
+        attrs={"d": d},
+    )
+
+
+def stayed_finite(dataset: xr.Dataset) -> bool:
+    """Whether the weights stayed finite."""
+    return bool(np.isfinite(dataset["gram"].values).all() and np.isfinite(dataset["second_layer"].values).all())
