@@ -1,4 +1,4 @@
-"""Sphinx configuration; the gallery is made from the registry of experiments before the pages are read."""
+"""Sphinx configuration; gallery and reference are made from the code itself before the pages are read."""
 
 import sys
 from pathlib import Path
@@ -10,8 +10,6 @@ author = "the limen developers"
 copyright = "the limen developers"
 extensions = [
     "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",
 ]
@@ -19,23 +17,16 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "limen"
-autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
 
 
 def setup(app: object) -> None:
-    """Writes the gallery pages."""
+    """Writes the gallery and the reference."""
     from gallery_pages import write_gallery
+    from reference_pages import write_reference
 
-    app.connect("builder-inited", lambda app: write_gallery(Path(app.srcdir) / "gallery"))  # pyright: ignore
-    app.connect("autodoc-process-docstring", _dollars)  # pyright: ignore
+    def write(app: object) -> None:
+        source = Path(app.srcdir)  # pyright: ignore
+        write_gallery(source / "gallery")
+        write_reference(source / "reference")
 
-
-def _dollars(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
-    """Docstrings write mathematics as $...$, which reStructuredText spells :math:`...`."""
-    import re
-
-    text = re.sub(r"\$([^$]+)\$", lambda match: f":math:`{match.group(1)}`", "\n".join(lines))
-    text = re.sub(r"(?<![`:])`([^`\n]+)`(?!`)", r"``\1``", text).replace(":math:``", ":math:`")
-    text = re.sub(r":math:`([^`]*)``", r":math:`\1`", text)
-    lines[:] = text.split("\n")
+    app.connect("builder-inited", write)  # pyright: ignore

@@ -10,7 +10,7 @@ from limen.storage import FileStore, run
 
 
 def write_gallery(folder: Path) -> None:
-    """Runs every experiment with its default parameters (from the store where it has run before) and writes its page."""
+    """Runs every experiment with its default parameters (or takes them from the store) and writes its page."""
     folder.mkdir(exist_ok=True)
     names = sorted(PLACES, key=lambda name: (experiment_class(name).source, name))
     for name in names:

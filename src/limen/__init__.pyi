@@ -2,6 +2,7 @@ from . import gaussian as gaussian
 from . import kernel as kernel
 from . import link as link
 from . import spectra as spectra
+from .comparison import Comparison as Comparison
 from .problem import Activation as Activation
 from .problem import GradientDescent as GradientDescent
 from .problem import GradientFlow as GradientFlow
@@ -19,7 +20,6 @@ from .problem import network as network
 from .problem import target as target
 from .result import Result as Result
 from .result import load as load
-from .comparison import Comparison as Comparison
 from .verbs import cite as cite
 from .verbs import compare as compare
 from .verbs import predict as predict

@@ -35,8 +35,8 @@ def random_features(
     $$\mathcal B=\frac{\kappa^2}{(1-\Upsilon)(\mu_1^2+\kappa)^2}\Big[1+\frac{\mu_1^2T}{\psi_1-D_2}\Big],\qquad
       \mathcal V=\frac{\Upsilon}{1-\Upsilon},$$
     `bias` $=\mathcal B$ and `variance` $=\mathcal V$, the excess risk per unit of linear signal and of noise;
-    `test` $=F_1^2\mathcal B+(\tau^2+F_*^2)\mathcal V+F_*^2$, and `train` $=(1-D_1/\psi_2)^2(\text{test}+\tau^2)$. This is
-    the limit of Mei & Montanari 2019, whose $\nu_1,\nu_2$ and polynomials reduce to the scalar equation.
+    `test` $=F_1^2\mathcal B+(\tau^2+F_*^2)\mathcal V+F_*^2$, and `train` $=(1-D_1/\psi_2)^2(\text{test}+\tau^2)$.
+    This is the limit of Mei & Montanari 2019, whose $\nu_1,\nu_2$ and polynomials reduce to the scalar equation.
 
     `psi1`, `psi2`, `ridge` ($\lambda\ge0$) and `noise` ($\tau^2$) broadcast; one of `psi1`, `psi2` may be infinite
     (the kernel, or endless data). `linear` is $F_1$, `nonlinear` is $F_*^2$. For a penalty
