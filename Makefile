@@ -48,7 +48,7 @@ lint: $(VENV)/.dev
 	@$(BIN)/lint-imports
 
 bench: $(VENV)/.dev
-	@$(BIN)/python -m pytest benchmarks -p no:xdist
+	@$(ONE_THREAD) $(BIN)/python -m pytest benchmarks -p no:xdist
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html

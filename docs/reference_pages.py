@@ -37,7 +37,11 @@ def _section(name: str, value: object, level: int) -> str:
     parts = ["#" * level + f" `{name}`", f"```python\n{name.rpartition('.')[2]}{_signature(value)}\n```"]
     parts.append(_markdown(inspect.getdoc(value) or ""))
     if inspect.isclass(value):
-        for member, function in vars(value).items():
+        members: dict[str, object] = {}
+        for kind in value.__mro__:
+            if kind.__module__.startswith("limen"):
+                members = {**vars(kind), **members}
+        for member, function in members.items():
             public = not member.startswith("_") and (inspect.isfunction(function) or isinstance(function, property))
             if public and inspect.getdoc(function):
                 parts.append(f"**`.{member}`** {_markdown(inspect.getdoc(function) or '')}")

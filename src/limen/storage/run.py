@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
@@ -16,6 +16,7 @@ from limen.storage.address import address
 SAVE_EVERY = 2.0
 
 
+@runtime_checkable
 class Store(Protocol):
     """What a run needs of a store."""
 
