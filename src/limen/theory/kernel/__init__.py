@@ -1,11 +1,46 @@
 """Ridge regression, random features and kernels in the proportional limit: closed forms, and risk at every time."""
 
 from limen.theory.kernel.activation_moments import ActivationMoments, activation_moments
+from limen.theory.kernel.capacity import (
+    finite_class_bound,
+    gaussian_linear_rademacher,
+    half_space_bound,
+    linear_rademacher_bound,
+    rademacher_gap_bound,
+    two_layer_rademacher_bound,
+    vc_rate,
+)
 from limen.theory.kernel.filters import (
     gradient_descent_risk,
     optimal_stopping_time,
     ridge_by_contour,
     ridge_flow,
+)
+from limen.theory.kernel.interpolating_smoother import (
+    SmootherRisk,
+    nearest_neighbour_risk,
+    neighbour_squared_distance,
+    singular_smoother_bandwidth,
+    singular_smoother_risk,
+)
+from limen.theory.kernel.logistic_flow import (
+    direction_error,
+    log_logistic_loss,
+    logistic_flow,
+    normalized_margin,
+)
+from limen.theory.kernel.max_margin import (
+    MarginAsymptotics,
+    MaxMargin,
+    margin_asymptotics,
+    max_margin,
+)
+from limen.theory.kernel.min_norm import (
+    DescentLimit,
+    covariance_error,
+    descent_limit,
+    interpolator_risk,
+    largest_stable_step,
 )
 from limen.theory.kernel.random_features import (
     random_features,
@@ -20,17 +55,58 @@ from limen.theory.kernel.random_features_flow import (
 from limen.theory.kernel.random_features_spectrum import random_features_spectrum
 from limen.theory.kernel.ridge import optimal_ridge, ridge
 from limen.theory.kernel.risk import FilterRisk, RandomFeaturesRisk, RidgeRisk
+from limen.theory.kernel.separability import (
+    capacity_transition,
+    log_half_space_labelings,
+    log_separable_probability,
+    perceptron_mistake_bound,
+    separable_probability,
+)
+from limen.theory.kernel.uniform_gap import (
+    FitGap,
+    UniformGap,
+    least_squares_gap,
+    uniform_gap,
+)
 
 __all__ = [
     "ActivationMoments",
+    "DescentLimit",
     "FilterRisk",
+    "FitGap",
+    "MarginAsymptotics",
+    "MaxMargin",
     "RandomFeaturesRisk",
     "RidgeRisk",
+    "SmootherRisk",
+    "UniformGap",
     "activation_moments",
+    "capacity_transition",
+    "covariance_error",
+    "descent_limit",
+    "direction_error",
+    "finite_class_bound",
+    "gaussian_linear_rademacher",
     "gradient_descent_risk",
+    "half_space_bound",
+    "interpolator_risk",
     "kernel_flow",
+    "largest_stable_step",
+    "least_squares_gap",
+    "linear_rademacher_bound",
+    "log_half_space_labelings",
+    "log_logistic_loss",
+    "log_separable_probability",
+    "logistic_flow",
+    "margin_asymptotics",
+    "max_margin",
+    "nearest_neighbour_risk",
+    "neighbour_squared_distance",
+    "normalized_margin",
     "optimal_ridge",
     "optimal_stopping_time",
+    "perceptron_mistake_bound",
+    "rademacher_gap_bound",
     "random_features",
     "random_features_flow",
     "random_features_from_moments",
@@ -40,4 +116,10 @@ __all__ = [
     "ridge",
     "ridge_by_contour",
     "ridge_flow",
+    "separable_probability",
+    "singular_smoother_bandwidth",
+    "singular_smoother_risk",
+    "two_layer_rademacher_bound",
+    "uniform_gap",
+    "vc_rate",
 ]
