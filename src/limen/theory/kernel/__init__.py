@@ -23,6 +23,18 @@ from limen.theory.kernel.interpolating_smoother import (
     singular_smoother_bandwidth,
     singular_smoother_risk,
 )
+from limen.theory.kernel.lazy import (
+    LazyBounds,
+    largest_second_derivative,
+    lazy_bounds,
+    two_layer_lipschitz,
+)
+from limen.theory.kernel.linearized import (
+    LinearizedTraining,
+    linearized_descent,
+    linearized_training,
+    nearest_interpolator,
+)
 from limen.theory.kernel.logistic_flow import (
     direction_error,
     log_logistic_loss,
@@ -41,6 +53,9 @@ from limen.theory.kernel.min_norm import (
     descent_limit,
     interpolator_risk,
     largest_stable_step,
+)
+from limen.theory.kernel.neural_tangent import (
+    ntk,
 )
 from limen.theory.kernel.random_features import (
     random_features,
@@ -62,6 +77,14 @@ from limen.theory.kernel.separability import (
     perceptron_mistake_bound,
     separable_probability,
 )
+from limen.theory.kernel.sphere_kernel import (
+    SphereKernel,
+    sphere_kernel,
+)
+from limen.theory.kernel.tangent_model import (
+    tangent_kernel,
+    tangent_model,
+)
 from limen.theory.kernel.uniform_gap import (
     FitGap,
     UniformGap,
@@ -74,11 +97,14 @@ __all__ = [
     "DescentLimit",
     "FilterRisk",
     "FitGap",
+    "LazyBounds",
+    "LinearizedTraining",
     "MarginAsymptotics",
     "MaxMargin",
     "RandomFeaturesRisk",
     "RidgeRisk",
     "SmootherRisk",
+    "SphereKernel",
     "UniformGap",
     "activation_moments",
     "capacity_transition",
@@ -91,18 +117,24 @@ __all__ = [
     "half_space_bound",
     "interpolator_risk",
     "kernel_flow",
+    "largest_second_derivative",
     "largest_stable_step",
+    "lazy_bounds",
     "least_squares_gap",
     "linear_rademacher_bound",
+    "linearized_descent",
+    "linearized_training",
     "log_half_space_labelings",
     "log_logistic_loss",
     "log_separable_probability",
     "logistic_flow",
     "margin_asymptotics",
     "max_margin",
+    "nearest_interpolator",
     "nearest_neighbour_risk",
     "neighbour_squared_distance",
     "normalized_margin",
+    "ntk",
     "optimal_ridge",
     "optimal_stopping_time",
     "perceptron_mistake_bound",
@@ -119,6 +151,10 @@ __all__ = [
     "separable_probability",
     "singular_smoother_bandwidth",
     "singular_smoother_risk",
+    "sphere_kernel",
+    "tangent_kernel",
+    "tangent_model",
+    "two_layer_lipschitz",
     "two_layer_rademacher_bound",
     "uniform_gap",
     "vc_rate",
