@@ -11,7 +11,9 @@ from .problem import Loss as Loss
 from .problem import Network as Network
 from .problem import OnePassSGD as OnePassSGD
 from .problem import OverlapStart as OverlapStart
+from .problem import RandomFeatures as RandomFeatures
 from .problem import RandomStart as RandomStart
+from .problem import Ridge as Ridge
 from .problem import SphericalSGD as SphericalSGD
 from .problem import Target as Target
 from .problem import TwoLayer as TwoLayer

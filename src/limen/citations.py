@@ -21,6 +21,163 @@ BIBTEX = {
   title = {Phase Transitions for Feature Learning in Neural Networks},
   journal = {arXiv preprint arXiv:2602.01434}, year = {2026}
 }""",
+    "marchenko1967": """@article{marchenko1967,
+  author = {Mar{\\v{c}}enko, Vladimir A. and Pastur, Leonid A.},
+  title = {Distribution of eigenvalues for some sets of random matrices},
+  journal = {Mathematics of the USSR-Sbornik}, volume = {1}, number = {4}, pages = {457--483}, year = {1967}
+}""",
+    "silverstein1995": """@article{silverstein1995,
+  author = {Silverstein, Jack W.},
+  title = {Strong convergence of the empirical distribution of eigenvalues of large dimensional random matrices},
+  journal = {Journal of Multivariate Analysis}, volume = {55}, number = {2}, pages = {331--339}, year = {1995}
+}""",
+    "johnstone2001": """@article{johnstone2001,
+  author = {Johnstone, Iain M.},
+  title = {On the distribution of the largest eigenvalue in principal components analysis},
+  journal = {The Annals of Statistics}, volume = {29}, number = {2}, pages = {295--327}, year = {2001}
+}""",
+    "baik2005": """@article{baik2005,
+  author = {Baik, Jinho and Ben Arous, G{\\'e}rard and P{\\'e}ch{\\'e}, Sandrine},
+  title = {Phase transition of the largest eigenvalue for nonnull complex sample covariance matrices},
+  journal = {The Annals of Probability}, volume = {33}, number = {5}, pages = {1643--1697}, year = {2005}
+}""",
+    "paul2007": """@article{paul2007,
+  author = {Paul, Debashis},
+  title = {Asymptotics of sample eigenstructure for a large dimensional spiked covariance model},
+  journal = {Statistica Sinica}, volume = {17}, number = {4}, pages = {1617--1642}, year = {2007}
+}""",
+    "ledoit2011": """@article{ledoit2011,
+  author = {Ledoit, Olivier and P{\\'e}ch{\\'e}, Sandrine},
+  title = {Eigenvectors of some large sample covariance matrix ensembles},
+  journal = {Probability Theory and Related Fields}, volume = {151}, pages = {233--264}, year = {2011}
+}""",
+    "dobriban2018": """@article{dobriban2018,
+  author = {Dobriban, Edgar and Wager, Stefan},
+  title = {High-dimensional asymptotics of prediction: Ridge regression and classification},
+  journal = {The Annals of Statistics}, volume = {46}, number = {1}, pages = {247--279}, year = {2018}
+}""",
+    "hastie2022": """@article{hastie2022,
+  author = {Hastie, Trevor and Montanari, Andrea and Rosset, Saharon and Tibshirani, Ryan J.},
+  title = {Surprises in high-dimensional ridgeless least squares interpolation},
+  journal = {The Annals of Statistics}, volume = {50}, number = {2}, pages = {949--986}, year = {2022}
+}""",
+    "belkin2019": """@article{belkin2019,
+  author = {Belkin, Mikhail and Hsu, Daniel and Ma, Siyuan and Mandal, Soumik},
+  title = {Reconciling modern machine-learning practice and the classical bias--variance trade-off},
+  journal = {Proceedings of the National Academy of Sciences}, volume = {116}, number = {32},
+  pages = {15849--15854}, year = {2019}
+}""",
+    "ali2019": """@inproceedings{ali2019,
+  author = {Ali, Alnur and Kolter, J. Zico and Tibshirani, Ryan J.},
+  title = {A continuous-time view of early stopping for least squares regression},
+  booktitle = {International Conference on Artificial Intelligence and Statistics}, year = {2019}
+}""",
+    "advani2020": """@article{advani2020,
+  author = {Advani, Madhu S. and Saxe, Andrew M. and Sompolinsky, Haim},
+  title = {High-dimensional dynamics of generalization error in neural networks},
+  journal = {Neural Networks}, volume = {132}, pages = {428--446}, year = {2020}
+}""",
+    "mei2022": """@article{mei2022,
+  author = {Mei, Song and Montanari, Andrea},
+  title = {The generalization error of random features regression: precise asymptotics and the double descent curve},
+  journal = {Communications on Pure and Applied Mathematics}, volume = {75}, number = {4}, pages = {667--766},
+  year = {2022}
+}""",
+    "zhang2017": """@inproceedings{zhang2017,
+  author = {Zhang, Chiyuan and Bengio, Samy and Hardt, Moritz and Recht, Benjamin and Vinyals, Oriol},
+  title = {Understanding deep learning requires rethinking generalization},
+  booktitle = {International Conference on Learning Representations}, year = {2017}
+}""",
+    "simon2023": """@article{simon2023,
+  author = {Simon, James B. and Karkada, Dhruva and Ghosh, Nikhil and Belkin, Mikhail},
+  title = {More is better in modern machine learning: when infinite overparameterization is optimal and overfitting is
+    obligatory},
+  journal = {arXiv preprint arXiv:2311.14646}, year = {2023}
+}""",
+    "defilippis2024": """@inproceedings{defilippis2024,
+  author = {Defilippis, Leonardo and Loureiro, Bruno and Misiakiewicz, Theodor},
+  title = {Dimension-free deterministic equivalents and scaling laws for random feature regression},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {37}, year = {2024}
+}""",
+    "sagun2017": """@article{sagun2017,
+  author = {Sagun, Levent and Evci, Utku and G{\\"u}ney, V. U{\\u g}ur and Dauphin, Yann and Bottou, L{\\'e}on},
+  title = {Empirical analysis of the {Hessian} of over-parametrized neural networks},
+  journal = {arXiv preprint arXiv:1706.04454}, year = {2017}
+}""",
+    "papyan2020": """@article{papyan2020,
+  author = {Papyan, Vardan},
+  title = {Traces of class/cross-class structure pervade deep learning spectra},
+  journal = {Journal of Machine Learning Research}, volume = {21}, number = {252}, pages = {1--64}, year = {2020}
+}""",
+    "jacot2018": """@inproceedings{jacot2018,
+  author = {Jacot, Arthur and Gabriel, Franck and Hongler, Cl{\\'e}ment},
+  title = {Neural tangent kernel: convergence and generalization in neural networks},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {31}, year = {2018}
+}""",
+    "cover1965": """@article{cover1965,
+  author = {Cover, Thomas M.},
+  title = {Geometrical and statistical properties of systems of linear inequalities with applications in pattern
+    recognition},
+  journal = {IEEE Transactions on Electronic Computers}, volume = {EC-14}, number = {3}, pages = {326--334},
+  year = {1965}
+}""",
+    "novikoff1962": """@inproceedings{novikoff1962,
+  author = {Novikoff, Albert B. J.},
+  title = {On convergence proofs on perceptrons},
+  booktitle = {Proceedings of the Symposium on the Mathematical Theory of Automata}, volume = {12},
+  pages = {615--622}, year = {1962}
+}""",
+    "soudry2018": """@article{soudry2018,
+  author = {Soudry, Daniel and Hoffer, Elad and Nacson, Mor Shpigel and Gunasekar, Suriya and Srebro, Nathan},
+  title = {The implicit bias of gradient descent on separable data},
+  journal = {Journal of Machine Learning Research}, volume = {19}, number = {70}, pages = {1--57}, year = {2018}
+}""",
+    "belkin2019interpolation": """@inproceedings{belkin2019interpolation,
+  author = {Belkin, Mikhail and Rakhlin, Alexander and Tsybakov, Alexandre B.},
+  title = {Does data interpolation contradict statistical optimality?},
+  booktitle = {International Conference on Artificial Intelligence and Statistics}, year = {2019}
+}""",
+    "cover1967": """@article{cover1967,
+  author = {Cover, Thomas M. and Hart, Peter E.},
+  title = {Nearest neighbor pattern classification},
+  journal = {IEEE Transactions on Information Theory}, volume = {13}, number = {1}, pages = {21--27}, year = {1967}
+}""",
+    "gyorfi2002": """@book{gyorfi2002,
+  author = {Gy{\\"o}rfi, L{\\'a}szl{\\'o} and Kohler, Michael and Krzy{\\.z}ak, Adam and Walk, Harro},
+  title = {A distribution-free theory of nonparametric regression},
+  publisher = {Springer}, year = {2002}
+}""",
+    "bartlett2002": """@article{bartlett2002,
+  author = {Bartlett, Peter L. and Mendelson, Shahar},
+  title = {Rademacher and {Gaussian} complexities: risk bounds and structural results},
+  journal = {Journal of Machine Learning Research}, volume = {3}, pages = {463--482}, year = {2002}
+}""",
+    "nagarajan2019": """@inproceedings{nagarajan2019,
+  author = {Nagarajan, Vaishnavh and Kolter, J. Zico},
+  title = {Uniform convergence may be unable to explain generalization in deep learning},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {32}, year = {2019}
+}""",
+    "lee2019": """@inproceedings{lee2019,
+  author = {Lee, Jaehoon and Xiao, Lechao and Schoenholz, Samuel S. and Bahri, Yasaman and Novak, Roman and
+    Sohl-Dickstein, Jascha and Pennington, Jeffrey},
+  title = {Wide neural networks of any depth evolve as linear models under gradient descent},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {32}, year = {2019}
+}""",
+    "chizat2019": """@inproceedings{chizat2019,
+  author = {Chizat, L{\\'e}na{\\"i}c and Oyallon, Edouard and Bach, Francis},
+  title = {On lazy training in differentiable programming},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {32}, year = {2019}
+}""",
+    "bartlett2021": """@article{bartlett2021,
+  author = {Bartlett, Peter L. and Montanari, Andrea and Rakhlin, Alexander},
+  title = {Deep learning: a statistical viewpoint},
+  journal = {Acta Numerica}, volume = {30}, pages = {87--201}, year = {2021}
+}""",
+    "montanari2022": """@article{montanari2022,
+  author = {Montanari, Andrea and Zhong, Yiqiao},
+  title = {The interpolation phase transition in neural networks: memorization and generalization under lazy training},
+  journal = {The Annals of Statistics}, volume = {50}, number = {5}, pages = {2816--2847}, year = {2022}
+}""",
 }
 
 

@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from limen.simulation.capacity import simulate_uniform_gap
-from limen.simulation.least_squares_descent import simulate_interpolator
+from limen.simulation.capacity import uniform_gaps
+from limen.simulation.least_squares import draw_least_squares
+from limen.simulation.least_squares_descent import interpolator_errors
 from limen.simulation.logistic_regression import draw_labelled_points, exponential_descent, logistic_descent
 from limen.simulation.nearest_neighbours import (
     nearest_neighbour_regression,
     neighbour_distances,
-    simulate_singular_smoother,
+    singular_smoother_errors,
 )
 from limen.simulation.random_matrices import draw_covariance
-from limen.simulation.separability import separable_labelings
+from limen.simulation.separability import separable_count
 from limen.theory.kernel.interpolating_smoother import (
     nearest_neighbour_risk,
     neighbour_squared_distance,
@@ -86,7 +87,8 @@ def test_loss_and_margin_along_descent():
 def test_interpolator_from_any_start(ratio, scale):
     dimension, seeds = 120, 80
     samples = round(dimension / ratio)
-    run = simulate_interpolator(ratio, 0.3, scale, dimension=dimension, seeds=seeds).test[:, 0]
+    draws = [draw_least_squares(seed, dimension, samples, 0.3) for seed in range(seeds)]
+    run = np.array([interpolator_errors(data, scale).test for data in draws])
     # Gaussian inputs: the bias is exact at finite size, the variance has p - n - 1 for p - n
     finite = (dimension - samples) / (dimension - samples - 1)
 
@@ -113,9 +115,15 @@ def test_covariance_error():
     assert not agrees(float(covariance_error(0.5)), np.array(errors))
 
 
+def smoother_risks(samples, bandwidth, seeds, **setting):
+    return np.array(
+        [singular_smoother_errors(samples, bandwidth, seed=seed, **setting).mean() for seed in range(seeds)]
+    )
+
+
 def test_variance_of_the_singular_smoother():
     setting = {"dimension": 2, "noise": 0.25}
-    run = simulate_singular_smoother(20_000, 0.05, exponent=0.5, height=0.0, seeds=100, **setting).mean(axis=1)
+    run = smoother_risks(20_000, 0.05, 100, exponent=0.5, height=0.0, **setting)
     assert agrees(singular_smoother_risk(20_000, 0.05, exponent=0.5, **setting).variance, run)
     assert not agrees(singular_smoother_risk(20_000, 0.05, exponent=0.3, **setting).variance, run)
     assert not agrees(singular_smoother_risk(22_000, 0.05, exponent=0.5, **setting).variance, run)
@@ -125,7 +133,7 @@ def test_variance_of_the_singular_smoother():
 def test_risk_of_the_singular_smoother_at_the_minimax_bandwidth():
     setting = {"dimension": 2, "exponent": 0.5, "noise": 0.25}
     samples, width = 200_000, 200_000**-0.25
-    run = simulate_singular_smoother(samples, width, seeds=80, **setting).mean(axis=1)
+    run = smoother_risks(samples, width, 80, **setting)
     limit = singular_smoother_risk(samples, width, **setting)
     assert agrees(limit.test, run)
     assert not agrees(limit.squared_bias, run)
@@ -175,25 +183,29 @@ def test_nearest_neighbour_regression():
 
 @pytest.mark.parametrize(("ratio", "dimension", "seeds"), [(0.25, 100, 250), (2.0, 100, 250)])
 def test_uniform_gap(ratio, dimension, seeds):
-    run = simulate_uniform_gap(ratio, 1.0, 0.25, dimension=dimension, seeds=seeds)
+    gaps = [uniform_gaps(ratio, 1.0, 0.25, dimension=dimension, seed=seed) for seed in range(seeds)]
+    empirical_above, true_above, least_squares = np.array(
+        [(gap.empirical_above, gap.true_above, gap.least_squares) for gap in gaps]
+    ).T
     limit, fit = uniform_gap(ratio, 1.0, 0.25), least_squares_gap(ratio, 0.25)
-    assert agrees(limit.empirical_above, run.empirical_above)
-    assert agrees(limit.true_above, run.true_above)
+    assert agrees(limit.empirical_above, empirical_above)
+    assert agrees(limit.true_above, true_above)
     # the two signs exchanged, and a ratio ten per cent off
-    assert not agrees(limit.true_above, run.empirical_above)
-    assert not agrees(limit.empirical_above, run.true_above)
+    assert not agrees(limit.true_above, empirical_above)
+    assert not agrees(limit.empirical_above, true_above)
     off = uniform_gap(1.1 * ratio, 1.0, 0.25)
-    assert not agrees(off.empirical_above, run.empirical_above)
-    assert not agrees(off.true_above, run.true_above)
-    assert agrees(fit.gap, run.least_squares)
-    assert not agrees(1.1 * fit.gap, run.least_squares)
-    assert run.true_above.mean() > 2.5 * run.least_squares.mean()
+    assert not agrees(off.empirical_above, empirical_above)
+    assert not agrees(off.true_above, true_above)
+    assert agrees(fit.gap, least_squares)
+    assert not agrees(1.1 * fit.gap, least_squares)
+    assert true_above.mean() > 2.5 * least_squares.mean()
 
 
 def test_random_labelings_are_separable_as_often_as_counted():
     dimension, draws = 10, 400
+    counts = np.array([separable_count(seed, 30, dimension) for seed in range(draws)])
     for samples in (16, 20, 24):
-        found = int(separable_labelings(samples, dimension, draws=draws).sum())
+        found = int((counts >= samples).sum())
         assert binomtest(found, draws, separable_probability(samples, dimension)).pvalue > 1e-3
         # an affine hyperplane, or one point fewer, would be seen
         assert binomtest(found, draws, separable_probability(samples, dimension + 1)).pvalue < 1e-3

@@ -6,11 +6,11 @@ from math import comb, log, log1p
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import linprog, minimize, minimize_scalar
 
 from limen.problem import InputError
 from limen.simulation.capacity import linear_rademacher, quadratic_supremum, relu_rademacher_lower
-from limen.simulation.separability import is_separable, perceptron
+from limen.simulation.separability import is_separable, perceptron, separable_count
 from limen.theory.kernel.capacity import (
     finite_class_bound,
     gaussian_linear_rademacher,
@@ -89,15 +89,28 @@ def test_perceptron_never_exceeds_its_bound():
     assert not perceptron([[1.0, 0.0], [-1.0, 0.0]], largest_passes=50).separated
 
 
-def test_separability_agrees_with_the_margin_problem():
+def test_separability_agrees_with_linear_programming_and_with_the_margin_problem():
     generator = np.random.default_rng(4)
+    found = []
     for _ in range(40):
         rows = generator.standard_normal((9, 4))
         try:
             margin = max_margin(rows).margin
         except InputError:
             margin = 0.0
-        assert is_separable(rows) == (margin > 0)
+        feasible = linprog(np.zeros(4), A_ub=-rows, b_ub=-np.ones(9), bounds=(None, None)).status == 0
+        assert is_separable(rows) == feasible == (margin > 0)
+        found.append(feasible)
+    assert 0 < sum(found) < 40
+
+
+def test_points_are_separable_up_to_the_count():
+    counts = [separable_count(seed, 20, 5) for seed in range(10)]
+    assert min(counts) >= 5
+    assert len(set(counts)) > 2
+    assert separable_count(0, 4, 5) == 4
+    with pytest.raises(InputError, match="none zero"):
+        is_separable([[0.0, 0.0], [1.0, 0.0]])
 
 
 def test_linear_rademacher_by_enumeration():

@@ -9,8 +9,8 @@ from limen.simulation.least_squares_descent import descend_to_interpolator
 from limen.simulation.nearest_neighbours import (
     nearest_neighbour_regression,
     neighbour_distances,
-    simulate_singular_smoother,
     singular_nadaraya_watson,
+    singular_smoother_errors,
 )
 from limen.theory.kernel import ridge
 from limen.theory.kernel.interpolating_smoother import (
@@ -139,8 +139,9 @@ def test_noise_free_bias_and_its_first_correction():
     # to first order in 1/(n h^d) the squared ratio of two sums over the ball gains (A + 3B - 4C)/(n h^d S), where
     # A, B, C = 25/12, 9/4, 15/8 are the second moments of numerator, denominator and both, over squared means
     correction = (25 / 12 + 3 * 9 / 4 - 4 * 15 / 8) / (1600 * 0.1**2 * 2 * np.pi)
-    errors = simulate_singular_smoother(1600, 0.1, dimension=2, exponent=0.5, noise=0.0, seeds=200).mean(axis=1)
-    limit = singular_smoother_risk(1600, 0.1, dimension=2, exponent=0.5, noise=0.0).squared_bias
+    kernel = {"dimension": 2, "exponent": 0.5, "noise": 0.0}
+    errors = np.array([singular_smoother_errors(1600, 0.1, **kernel, seed=seed).mean() for seed in range(200)])
+    limit = singular_smoother_risk(1600, 0.1, **kernel).squared_bias
     error = errors.std(ddof=1) / np.sqrt(200)
     assert abs(errors.mean() - limit * (1 + correction)) < 3.5 * error
     assert error < 0.004 * limit

@@ -6,7 +6,26 @@ from importlib import import_module
 from limen.problem.spec import InputError
 
 PLACES = {
+    "uniform-gap": "uniform_gap:UniformConvergence",
+    "nearest-neighbours": "nearest_neighbours:NearestNeighbours",
+    "interpolating-smoother": "interpolating_smoother:InterpolatingSmoother",
+    "max-margin": "max_margin:MaxMarginFlow",
+    "min-norm": "min_norm:MinNorm",
+    "perceptron": "perceptron:Perceptron",
+    "bbp-transition": "bbp_transition:BBPTransition",
+    "double-descent": "double_descent:DoubleDescent",
+    "marchenko-pastur": "marchenko_pastur:MarchenkoPasturBulk",
+    "random-features": "random_features:RandomFeaturesPeak",
+    "random-features-flow": "random_features_flow:RandomFeaturesFlow",
+    "ridge-early-stopping": "ridge_early_stopping:RidgeEarlyStopping",
+    "neural-tangent": "neural_tangent:NeuralTangent",
+    "ntk-convergence": "ntk_convergence:NTKConvergence",
+    "linearized-training": "linearized_training:LinearizedTraining",
+    "lazy-training": "lazy_training:LazyTraining",
     "phase-retrieval-sgd": "phase_retrieval_sgd:PhaseRetrievalSGD",
+    "double-descent-digits": "double_descent_digits:DoubleDescentDigits",
+    "hessian-digits": "hessian_digits:HessianDigits",
+    "random-labels": "random_labels:RandomLabels",
 }
 
 

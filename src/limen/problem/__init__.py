@@ -2,6 +2,7 @@
 
 from limen.problem.activations import Activation, activation
 from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
+from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
 from limen.problem.networks import Network, network
 from limen.problem.spec import InputError, Spec
@@ -19,7 +20,9 @@ __all__ = [
     "Network",
     "OnePassSGD",
     "OverlapStart",
+    "RandomFeatures",
     "RandomStart",
+    "Ridge",
     "Spec",
     "SphericalSGD",
     "Start",

@@ -16,12 +16,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class UniformGaps:
-    r"""One entry per seed: `empirical_above` $\sup_{\|\theta\|\le\rho}(\hat R-R)$, `true_above`
+    r"""One data set: `empirical_above` $\sup_{\|\theta\|\le\rho}(\hat R-R)$, `true_above`
     $\sup_{\|\theta\|\le\rho}(R-\hat R)$, and `least_squares` $R-\hat R$ of the least-squares fit."""
 
-    empirical_above: Floats
-    true_above: Floats
-    least_squares: Floats
+    empirical_above: float
+    true_above: float
+    least_squares: float
 
 
 class MonteCarlo(NamedTuple):
@@ -31,30 +31,25 @@ class MonteCarlo(NamedTuple):
     error: float
 
 
-def simulate_uniform_gap(
-    ratio: float, radius: float, noise: float, signal: float = 1.0, *, dimension: int, seeds: int
+def uniform_gaps(
+    ratio: float, radius: float, noise: float, signal: float = 1.0, *, dimension: int, seed: int
 ) -> UniformGaps:
-    r"""Exact suprema on `seeds` data sets $y=X\beta+\varepsilon$, $x\sim N(0,I_d)$, $n=d/$`ratio`, $\|\beta\|$ =
-    `signal`: $\hat R=\frac1n\|y-X\theta\|^2$, $R=\|\theta-\beta\|^2+\sigma^2$. One `eigh` per seed."""
+    r"""Exact suprema on one data set $y=X\beta+\varepsilon$, $x\sim N(0,I_d)$, $n=d/$`ratio`, $\|\beta\|$ =
+    `signal`: $\hat R=\frac1n\|y-X\theta\|^2$, $R=\|\theta-\beta\|^2+\sigma^2$. Cost: one `eigh`."""
     samples = round(dimension / ratio)
     if samples < 1:
         raise InputError(f"ratio must be at most the dimension {dimension}, got {ratio}.")
-    rows = []
-    for seed in range(seeds):
-        data = draw_least_squares(seed, dimension, samples, noise, signal=(signal**2,))
-        constant = np.mean(data.labels**2) - noise - data.coefficients @ data.coefficients
-        eigenvalues, vectors = np.linalg.eigh(data.inputs.T @ data.inputs / samples)
-        moments, truth = vectors.T @ (data.inputs.T @ data.labels / samples), vectors.T @ data.coefficients
-        fit = np.where(eigenvalues > 1e-10, moments / np.maximum(eigenvalues, 1e-10), 0.0)
-        residual = data.labels - data.inputs @ (vectors @ fit)
-        rows.append(
-            (
-                constant + quadratic_supremum(eigenvalues - 1, truth - moments, radius),
-                -constant + quadratic_supremum(1 - eigenvalues, moments - truth, radius),
-                np.sum((fit - truth) ** 2) + noise - np.mean(residual**2),
-            )
-        )
-    return UniformGaps(*np.array(rows).T)
+    data = draw_least_squares(seed, dimension, samples, noise, signal=(signal**2,))
+    constant = float(np.mean(data.labels**2) - noise - data.coefficients @ data.coefficients)
+    eigenvalues, vectors = np.linalg.eigh(data.inputs.T @ data.inputs / samples)
+    moments, truth = vectors.T @ (data.inputs.T @ data.labels / samples), vectors.T @ data.coefficients
+    fit = np.where(eigenvalues > 1e-10, moments / np.maximum(eigenvalues, 1e-10), 0.0)
+    residual = data.labels - data.inputs @ (vectors @ fit)
+    return UniformGaps(
+        constant + quadratic_supremum(eigenvalues - 1, truth - moments, radius),
+        -constant + quadratic_supremum(1 - eigenvalues, moments - truth, radius),
+        float(np.sum((fit - truth) ** 2) + noise - np.mean(residual**2)),
+    )
 
 
 def quadratic_supremum(eigenvalues: Floats, coordinates: Floats, radius: float) -> float:

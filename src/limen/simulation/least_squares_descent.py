@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from limen.problem.spec import InputError
-from limen.simulation.least_squares import draw_least_squares
-from limen.simulation.spectral_estimators import RegressionErrors, stacked
+from limen.simulation.least_squares import LeastSquaresData
 
 Floats = NDArray[np.float64]
 
@@ -21,6 +20,16 @@ class LeastSquaresDescent:
     steps: int
     gradient_norm: float
     converged: bool
+
+
+@dataclass(frozen=True)
+class InterpolatorErrors:
+    r"""Where descent from $\theta_0$ ends on one data set: excess risk $\|\theta_\infty-\beta\|^2$ (`test`), mean
+    squared residual (`train`) and the way gone, $\|\theta_\infty-\theta_0\|^2$ (`squared_displacement`)."""
+
+    test: float
+    train: float
+    squared_displacement: float
 
 
 def descend_to_interpolator(
@@ -54,21 +63,29 @@ def descend_to_interpolator(
     return LeastSquaresDescent(theta, largest_steps, gradient_norm, False)
 
 
-def simulate_interpolator(
-    ratio: float, noise: float, start_scale: float, *, dimension: int, seeds: int, tolerance: float = 1e-8
-) -> RegressionErrors:
-    r"""Gradient descent on `seeds` isotropic data sets with $p$ = `dimension`, $n=p/$`ratio`, $\|\beta\|=1$, from the
-    informed start $\theta_0=c\beta$, $c$ = `start_scale`: one column, the errors where it ends."""
-    samples = round(dimension / ratio)
-    if samples < 1:
-        raise InputError(f"ratio must be at most the dimension {dimension}, got {ratio}.")
-    rows = []
-    for seed in range(seeds):
-        data = draw_least_squares(seed, dimension, samples, noise)
-        end = descend_to_interpolator(data.inputs, data.labels, start_scale * data.coefficients, tolerance=tolerance)
-        if not end.converged:
-            raise InputError(f"ratio must be farther from 1 for descent to end in {end.steps} steps, got {ratio}.")
-        test = np.sum((end.coefficients - data.coefficients) ** 2)
-        train = np.mean((data.labels - data.inputs @ end.coefficients) ** 2)
-        rows.append(RegressionErrors(np.array([float(test)]), np.array([float(train)])))
-    return stacked(rows)
+def interpolator_errors(data: LeastSquaresData, start_scale: float, tolerance: float = 1e-8) -> InterpolatorErrors:
+    r"""Gradient descent on an isotropic data set from the informed start $\theta_0=c\beta$, $c$ = `start_scale`, until
+    it stops moving."""
+    start = start_scale * data.coefficients
+    end = descend_to_interpolator(data.inputs, data.labels, start, tolerance=tolerance)
+    if not end.converged:
+        samples, dimension = data.inputs.shape
+        raise InputError(
+            f"data must have a number of samples farther from the dimension {dimension} for descent to end in "
+            f"{end.steps} steps, got {samples}."
+        )
+    return InterpolatorErrors(
+        float(np.sum((end.coefficients - data.coefficients) ** 2)),
+        float(np.mean((data.labels - data.inputs @ end.coefficients) ** 2)),
+        float(np.sum((end.coefficients - start) ** 2)),
+    )
+
+
+def descent_errors(data: LeastSquaresData, start_scale: float, step: float, steps: int) -> Floats:
+    r"""Excess risk $\|\theta_k-\beta\|^2$ of $\theta\leftarrow\theta+\frac\eta nX^\top(y-X\theta)$ after $k=0,1,\dots$,
+    `steps` steps on an isotropic data set, from the start of `interpolator_errors`."""
+    theta, errors = start_scale * data.coefficients, np.zeros(steps + 1)
+    for done in range(steps + 1):
+        errors[done] = np.sum((theta - data.coefficients) ** 2)
+        theta = theta + step / len(data.labels) * (data.inputs.T @ (data.labels - data.inputs @ theta))
+    return errors

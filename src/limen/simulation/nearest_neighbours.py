@@ -9,6 +9,8 @@ from limen.simulation.generators import numpy_generator
 
 Floats = NDArray[np.float64]
 
+PLACES = 64
+
 
 def singular_nadaraya_watson(
     inputs: ArrayLike, labels: ArrayLike, queries: ArrayLike, bandwidth: float, exponent: float
@@ -42,7 +44,7 @@ def neighbour_distances(inputs: ArrayLike, queries: ArrayLike, neighbours: int) 
     return _nearest(np.asarray(inputs, dtype=float), np.asarray(queries, dtype=float), neighbours)[0]
 
 
-def simulate_singular_smoother(
+def singular_smoother_errors(
     samples: int,
     bandwidth: float,
     *,
@@ -51,9 +53,10 @@ def simulate_singular_smoother(
     noise: float,
     smoothness: float = 1.0,
     height: float = 1.0,
-    seeds: int,
+    sets: int = 1,
+    seed: int,
 ) -> Floats:
-    r"""Squared errors of the singular smoother at interior points, shape (seed, place).
+    r"""Squared errors of the singular smoother at interior points of `sets` data sets, shape (set, place).
 
     Inputs are uniform on the unit cube. The places form a grid at least $2h$ apart and $h$ from the boundary, so that
     no input serves two of them; at each place $x_0$ the labels are
@@ -61,17 +64,34 @@ def simulate_singular_smoother(
     """
     check_kernel(bandwidth, exponent, dimension)
     places = _grid(bandwidth, dimension)
-    errors = np.zeros((seeds, len(places)))
-    for seed in range(seeds):
-        points = numpy_generator(seed, samples, "inputs").random((samples, dimension))
-        noises = np.sqrt(noise) * numpy_generator(seed, samples, "label noise").standard_normal(samples)
+    inputs, noises = _uniform_inputs(seed, (sets, samples), dimension, noise)
+    errors = np.zeros((sets, len(places)))
+    for row, (points, added) in enumerate(zip(inputs, noises, strict=True)):
         balls = KDTree(points).query_ball_point(places, bandwidth)
         for index, (place, near) in enumerate(zip(places, balls, strict=True)):
             if near:
                 distances = np.linalg.norm(points[near] - place, axis=1)
-                labels = height * distances**smoothness + noises[near]
-                errors[seed, index] = _weighted_mean(distances, labels, exponent) ** 2
+                labels = height * distances**smoothness + added[near]
+                errors[row, index] = _weighted_mean(distances, labels, exponent) ** 2
     return errors
+
+
+def nearest_neighbour_errors(
+    samples: int, most: int, *, dimension: int, noise: float, laplacian: float, margin: float, seed: int
+) -> tuple[Floats, Floats]:
+    r"""Bias and error of the noise, each (place, k), of regression by $k=1,\dots,$`most` neighbours on one data set.
+
+    Inputs are uniform on the unit cube. At each place $x_0$ of a grid of about 64, `margin` away from the boundary, the
+    target is $\frac{\Delta f}{2d}\|X_i-x_0\|^2$, whose value to find is 0. The estimate is linear in the labels: the
+    two answers are its values for labels without noise and for the noise alone.
+    """
+    axis = np.linspace(margin, 1 - margin, round(PLACES ** (1 / dimension)))
+    places = np.stack(np.meshgrid(*[axis] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
+    points, noises = _uniform_inputs(seed, (samples,), dimension, noise)
+    distances, nearest = _nearest(points, places, most)
+    counts = np.arange(1, most + 1)
+    targets = laplacian / (2 * dimension) * distances**2
+    return np.cumsum(targets, axis=1) / counts, np.cumsum(noises[nearest], axis=1) / counts
 
 
 def check_kernel(bandwidth: float, exponent: float, dimension: int) -> None:
@@ -82,6 +102,11 @@ def check_kernel(bandwidth: float, exponent: float, dimension: int) -> None:
         raise InputError(
             f"exponent must be between 0 and dimension/2 = {dimension / 2}, both excluded, got {exponent}."
         )
+
+
+def _uniform_inputs(seed: int, shape: tuple[int, ...], dimension: int, noise: float) -> tuple[Floats, Floats]:
+    points = numpy_generator(seed, shape[-1], "inputs").random((*shape, dimension))
+    return points, np.sqrt(noise) * numpy_generator(seed, shape[-1], "label noise").standard_normal(shape)
 
 
 def _weighted_mean(distances: Floats, labels: Floats, exponent: float) -> float:

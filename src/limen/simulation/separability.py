@@ -1,15 +1,17 @@
-r"""The perceptron run point by point, and the separability of random labelings decided by linear programming."""
+r"""The perceptron run point by point, and the separability of random labelings decided exactly."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
+from scipy.optimize import nnls
 
 from limen.problem.spec import InputError
 from limen.simulation.generators import numpy_generator
 
 Floats = NDArray[np.float64]
+
+SMALLEST_RESIDUAL = 1e-10
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,29 @@ def perceptron(rows: ArrayLike, *, largest_passes: int = 10_000) -> PerceptronRu
 
 
 def is_separable(rows: ArrayLike) -> bool:
-    r"""Whether some $w$ has $\langle w,y_ix_i\rangle>0$ for all `rows` $y_ix_i$: feasibility of
-    $\langle w,y_ix_i\rangle\ge1$, by linear programming (HiGHS)."""
+    r"""Whether some $w$ has $\langle w,y_ix_i\rangle>0$ for all `rows` $y_ix_i$ (n, d), none of them zero.
+
+    By Gordan's alternative this fails if and only if some $a\ge0$ with $\sum_ia_i=1$ has $\sum_ia_iy_ix_i/\|x_i\|=0$.
+    Both equations are solved for $a\ge0$ in least squares; a residual below $10^{-10}$ counts as none.
+    """
     points = np.asarray(rows, dtype=float)
-    answer = linprog(
-        np.zeros(points.shape[1]), A_ub=-points, b_ub=-np.ones(len(points)), bounds=(None, None), method="highs"
-    )
-    if answer.status not in (0, 2):
-        raise ArithmeticError(f"The linear program gave no answer: {answer.message}")
-    return answer.status == 0
+    norms = np.linalg.norm(points, axis=-1, keepdims=True)
+    if points.ndim != 2 or 0 in points.shape or (norms == 0).any():
+        raise InputError(f"rows must be a matrix of labelled points y_i x_i, none zero, got shape {points.shape}.")
+    system = np.vstack([(points / norms).T, np.ones(len(points))])
+    target = np.zeros(len(system))
+    target[-1] = 1.0
+    return bool(nnls(system, target, maxiter=30 * len(points) + 300)[1] > SMALLEST_RESIDUAL)
 
 
-def separable_labelings(samples: int, dimension: int, *, draws: int, seed: int = 0) -> NDArray[np.bool_]:
-    """For each of `draws` sets of Gaussian points with random labels, whether a hyperplane through the origin separates
-    them. Random labels of symmetric points are points again, so the points alone are drawn."""
-    points = numpy_generator(seed, dimension, f"{samples} points").standard_normal((draws, samples, dimension))
-    return np.array([is_separable(rows) for rows in points])
+def separable_count(seed: int, most: int, dimension: int) -> int:
+    """How many of `most` Gaussian points with random labels, taken one after the other, a hyperplane through the origin
+    separates. More points never make it easier, so the count is found by bisection. Random labels of symmetric points
+    are points again, so the points alone are drawn."""
+    rows = numpy_generator(seed, dimension, f"{most} points in order").standard_normal((most, dimension))
+    # In general position any d points are separable.
+    low, high = min(dimension, most), most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if is_separable(rows[:middle]) else (low, middle)
+    return low

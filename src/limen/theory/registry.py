@@ -1,6 +1,8 @@
 """Every theory, in the order in which they are tried."""
 
 from limen.method import Method
+from limen.theory.kernel.random_features_problem import random_features_problem
+from limen.theory.kernel.ridge_problem import ridge_problem
 from limen.theory.one_pass.phase_retrieval import phase_retrieval
 
-THEORIES: tuple[Method, ...] = (phase_retrieval,)
+THEORIES: tuple[Method, ...] = (phase_retrieval, ridge_problem, random_features_problem)

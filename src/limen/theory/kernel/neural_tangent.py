@@ -35,7 +35,7 @@ def ntk(
       \Theta^{(k+1)}=\Theta^{(k)}\,\sigma_w^2E[\sigma'(u)\sigma'(v)]+\Sigma^{(k+1)},$$
     $(u,v)$ centred Gaussian with the covariance $\Sigma^{(k)}$ on the two inputs.
 
-    `x1` is (n1, d), `x2` (n2, d), or None or `x1` itself (half the work, and an exact diagonal); `depth` is $L$,
+    `x1` is (n1, d), `x2` (n2, d), or None for `x1` (equal inputs take half the work, with an exact diagonal); `depth` is $L$,
     `weight_variance` $\sigma_w^2$, `bias` $\beta$. `layers` says whose weights and biases are trained: `all`; `first`,
     where $\Theta=\Sigma^{(1)}\prod_k\sigma_w^2E[\sigma'\sigma']$; `last`, where $\Theta=\Sigma^{(L)}$. Returns
     $(\Sigma^{(L)},\Theta)$, each (n1, n2).
@@ -47,8 +47,8 @@ def ntk(
     Lee et al. 2018.
     """
     first = _inputs("x1", x1)
-    symmetric = x2 is None or x2 is x1
-    second = first if symmetric else _inputs("x2", x2)  # pyright: ignore[reportArgumentType]
+    second = first if x2 is None or x2 is x1 else _inputs("x2", x2)
+    symmetric = np.array_equal(first, second)
     if first.shape[1] != second.shape[1]:
         raise InputError(f"x2 must have the dimension of x1 ({first.shape[1]}), got {second.shape[1]}.")
     strength, offset = _scales(weight_variance, bias)

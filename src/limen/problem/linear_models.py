@@ -1,0 +1,71 @@
+"""Problems that are linear in what is trained: least squares, and random features; gradient flow from zero on both."""
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from limen.problem.activations import Activation, as_activation
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+Numbers = Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
+
+
+class Ridge(Spec):
+    r"""Least squares $y=X\beta+\varepsilon$ in $p$ dimensions, trained by gradient flow with weight decay.
+
+    $\dot b=\frac1nX^\top(y-Xb)-\lambda b$ from $b=0$; it ends at the ridge estimator of penalty `ridge` $=\lambda$,
+    at the least-norm solution for $\lambda=0$. Inputs have covariance $\Sigma$ with eigenvalues `values` in
+    proportions `weights`, `signal` holds the squared norm of $\beta$ in each eigenspace. `ratio` is $\gamma=p/n$,
+    `noise` the variance of $\varepsilon$. In simulations $d=p$, and $n$ is $p/\gamma$ rounded.
+    """
+
+    ratio: float = Field(gt=0.0)
+    noise: float = Field(0.0, ge=0.0)
+    ridge: float = Field(0.0, ge=0.0)
+    values: Numbers = (1.0,)
+    weights: Numbers = (1.0,)
+    signal: Numbers = (1.0,)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Ridge":
+        for name in ("values", "weights", "signal"):
+            entries = getattr(self, name)
+            if not entries or min(entries) < 0.0:
+                raise InputError(f"{name} must be a non-empty list of numbers that are at least 0, got {entries}.")
+            if len(entries) != len(self.values):
+                raise InputError(f"{name} must have one entry per value ({len(self.values)}), got {len(entries)}.")
+        if abs(sum(self.weights) - 1.0) > 1e-9:
+            raise InputError(f"weights must sum to 1, got {sum(self.weights)}.")
+        if not any(value * weight > 0.0 for value, weight in zip(self.values, self.weights, strict=True)):
+            raise InputError("values must contain a positive covariance eigenvalue of positive weight.")
+        return self
+
+    @property
+    def population(self) -> dict[str, tuple[float, ...]]:
+        """The law of inputs and coefficients, as `limen.kernel.ridge` takes it."""
+        return {"values": self.values, "weights": self.weights, "signal": self.signal}
+
+
+class RandomFeatures(Spec):
+    r"""The second layer of $f(x)=\sum_{j\le N}a_j\sigma(\langle\theta_j,x\rangle/\sqrt d)$, trained by gradient flow.
+
+    Weights $\theta_j$ and inputs are uniform on the sphere of radius $\sqrt d$. Flow of
+    $\frac1{2n}\sum_i(y_i-f(x_i))^2+\frac{N\lambda}{2d}\|a\|^2$ from $a=0$ in the time in which the outputs on the
+    training set follow $\dot f=-A(f-y)-\lambda f$, $A=\frac dn\frac1N\Phi\Phi^\top$ ($\Phi$ the features of the
+    training set). `features_per_dim` is $N/d$, `samples_per_dim` $n/d$, `ridge` $\lambda$. The target is a linear
+    function of norm `linear`, plus a centred non-linear part of variance `nonlinear`, plus label noise of variance
+    `noise`.
+    """
+
+    features_per_dim: float = Field(gt=0.0)
+    samples_per_dim: float = Field(gt=0.0)
+    activation: Annotated[Activation, BeforeValidator(as_activation)]
+    ridge: float = Field(0.0, ge=0.0)
+    linear: float = Field(1.0, ge=0.0)
+    nonlinear: float = Field(0.0, ge=0.0)
+    noise: float = Field(0.0, ge=0.0)
+
+    @property
+    def target(self) -> dict[str, float]:
+        """The law of the labels, as `limen.kernel.random_features` takes it."""
+        return {"linear": self.linear, "nonlinear": self.nonlinear, "noise": self.noise}
