@@ -223,7 +223,7 @@ def _overall(variables: Sequence[VariableComparison]) -> Verdict:
 
 
 def _sentence(verdict: Verdict, variables: Sequence[VariableComparison], seeds: int, sizes: tuple[int, ...]) -> str:
-    where = f"d = {sizes[-1]}" if sizes[-1] else "this size"
+    where = f"size {sizes[-1]}" if sizes[-1] else "this size"
     worst = max(variables, key=lambda v: v.band if verdict == "cannot tell" else v.deviation - v.band)
     if verdict == "agrees":
         largest = max(variable.deviation for variable in variables)
@@ -240,5 +240,5 @@ def _sentence(verdict: Verdict, variables: Sequence[VariableComparison], seeds: 
     wanted = int(np.ceil(seeds * (worst.band / WIDEST_BAND) ** 2))
     return (
         f"Cannot tell: {worst.name} is known to {worst.band:.1%} of its range from {seeds} seeds; "
-        f"about {wanted} seeds (or a larger d) would decide."
+        f"about {wanted} seeds (or a larger size) would decide."
     )

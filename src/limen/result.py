@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,11 @@ import xarray as xr
 from limen.problem.spec import InputError
 
 Kind = Literal["theory", "simulation"]
+
+
+@lru_cache(maxsize=1)
+def _own_version() -> str:
+    return version("limen")
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Result:
     statistics: dict[str, float] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     citations: tuple[str, ...] = ()
-    versions: dict[str, str] = field(default_factory=lambda: {"limen": version("limen")})
+    versions: dict[str, str] = field(default_factory=lambda: {"limen": _own_version()})
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes one netCDF file that any xarray can open; written beside, flushed, then renamed."""

@@ -12,8 +12,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Result
-from limen.simulation.generators import numpy_generator
-from limen.simulation.lazy_training import LazyRun, lazy_training
+from limen.simulation.lazy_training import LazyRun, draw_lazy_start, lazy_training
 from limen.theory.kernel.lazy import lazy_bounds, two_layer_lipschitz
 from limen.theory.kernel.linearized import linearized_training
 
@@ -117,15 +116,8 @@ class LazyTraining(Experiment):
         return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
 
     def _start(self, seed: int, mirrored: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """The seed's inputs, labels, Jacobian of the first layer and outputs at α = 1, from the same named streams
-        as the training."""
-        inputs = numpy_generator(seed, self.d, "inputs").standard_normal((self.samples, self.d))
-        labels = numpy_generator(seed, self.d, "labels").choice([-1.0, 1.0], self.samples)
-        weights = numpy_generator(seed, self.d, "weights").standard_normal((self.width, self.d)) / np.sqrt(self.d)
-        signs = numpy_generator(seed, self.d, "output weights").choice([-1.0, 1.0], self.width)
-        if mirrored:
-            half = self.width // 2
-            weights, signs = np.tile(weights[:half], (2, 1)), np.concatenate([signs[:half], -signs[:half]])
+        """The seed's inputs, labels, Jacobian of the first layer and outputs at α = 1."""
+        inputs, labels, weights, signs = draw_lazy_start(self.samples, self.d, self.width, mirrored, seed)
         function = as_function(self.activation)
         slope = function.derivative()
         assert slope is not None

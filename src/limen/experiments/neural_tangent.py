@@ -12,7 +12,7 @@ from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Th
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Result
-from limen.simulation.tangent_features import _errors
+from limen.simulation.tangent_features import tangent_feature_errors
 from limen.theory.kernel.tangent_model import tangent_model
 
 FEWEST_SAMPLES_PER_DIM, SAMPLE_SIZES, WIDER = 0.3, 4, 3
@@ -100,7 +100,9 @@ class NeuralTangent(Experiment):
         slope = as_function(self.activation).derivative()
         if slope is None:
             raise InputError(f"activation must be differentiable, got {self.activation!r}.")
-        return _errors(slope, seed, neurons, self.d, samples, 1.0, self.nonlinear, self.noise, TEST_SAMPLES)
+        return tangent_feature_errors(
+            slope, seed, neurons, self.d, samples, 1.0, self.nonlinear, self.noise, TEST_SAMPLES
+        )
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         few, threshold = self.few_neurons(), self.samples / self.d

@@ -30,8 +30,8 @@ class RandomLabels(Experiment):
     come from the kernel's spectrum on all 1797 images, and come out within 2% of the range, from below: the default
     seeds just resolve this, and the comparison says *disagrees*, by about 1%. The training error, shown beside it,
     depends on the smallest eigenvalues, whose eigenvectors may not be spread evenly over real images as theory
-    supposes; at small ridge it comes out a fifth low, and is not compared. No theory stands behind the points of the trained
-    network. Sources: Zhang et al. 2017; Simon et al. 2023.
+    supposes; at small ridge it comes out a fifth low, and is not compared. No theory stands behind the points of the
+    trained network. Sources: Zhang et al. 2017; Simon et al. 2023.
     """
 
     name: ClassVar[str] = "random-labels"

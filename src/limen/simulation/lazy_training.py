@@ -2,7 +2,7 @@ r"""Two layers with the output multiplied by $\alpha$: how training becomes lazy
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +41,27 @@ class LazyRun:
     error: float
 
 
+class LazyStart(NamedTuple):
+    """What lazy training starts from: inputs (n, d), labels (n,), first layer (m, d), output signs (m,)."""
+
+    inputs: Floats
+    labels: Floats
+    weights: Floats
+    signs: Floats
+
+
+def draw_lazy_start(samples: int, dimension: int, width: int, mirrored: bool, seed: int) -> LazyStart:
+    r"""Inputs $N(0,I_d)$, labels $\pm1$, $w_j\sim N(0,I_d/d)$, $b_j=\pm1$; mirrored: the second half of the neurons
+    repeats the first with $b_j$ reversed."""
+    inputs = numpy_generator(seed, dimension, "inputs").standard_normal((samples, dimension))
+    labels = numpy_generator(seed, dimension, "labels").choice([-1.0, 1.0], samples)
+    weights = numpy_generator(seed, dimension, "weights").standard_normal((width, dimension)) / np.sqrt(dimension)
+    signs = numpy_generator(seed, dimension, "output weights").choice([-1.0, 1.0], width)
+    if mirrored:
+        weights[width // 2 :], signs[width // 2 :] = weights[: width // 2], -signs[: width // 2]
+    return LazyStart(inputs, labels, weights, signs)
+
+
 @in_double
 def lazy_training(
     alpha: float,
@@ -70,12 +91,7 @@ def lazy_training(
         raise InputError(f"width must be even for a mirrored start, got {width}.")
     function = as_activation(activation).function
     moments = np.atleast_1d(np.asarray(times, dtype=float))
-    x = numpy_generator(seed, dimension, "inputs").standard_normal((samples, dimension))
-    y = numpy_generator(seed, dimension, "labels").choice([-1.0, 1.0], samples)
-    start = numpy_generator(seed, dimension, "weights").standard_normal((width, dimension)) / np.sqrt(dimension)
-    signs = numpy_generator(seed, dimension, "output weights").choice([-1.0, 1.0], width)
-    if mirrored:
-        start[width // 2 :], signs[width // 2 :] = start[: width // 2], -signs[: width // 2]
+    x, y, start, signs = draw_lazy_start(samples, dimension, width, mirrored, seed)
     output = alpha / np.sqrt(width) * signs
 
     jacobian = np.asarray(_jacobian(function, start, output, x))

@@ -10,9 +10,10 @@ from scipy.stats import norm, qmc
 from limen.precision import in_double
 from limen.problem import TwoLayer
 
-LOG2_POINTS = 13
-# Trapezoid rule for one neuron and one latent coordinate: spectral for smooth functions, 1e-4 for kinked ones.
-REACH, STEP = 9.0, 0.1
+LOG2_POINTS = 14
+# Trapezoid rule for one neuron and one latent coordinate: spectral for smooth functions; kinked ones, where the error
+# is of second order in the step, take a finer one.
+REACH, SMOOTH_STEP, KINKED_STEP = 9.0, 0.25, 0.1
 
 
 @in_double
@@ -31,7 +32,8 @@ def population_losses(
     target, square = problem.target, problem.loss.name == "square"
     # For square loss additive noise only adds noise/2: no dimension is spent on it.
     extra = int(target.uses_inner_noise) + int(target.noise > 0.0 and not square)
-    points, weights = _points(problem.network.width + target.latents + extra)
+    kinked = bool(problem.network.activation.breakpoints or target.breakpoints)
+    points, weights = _points(problem.network.width + target.latents + extra, KINKED_STEP if kinked else SMOOTH_STEP)
     test, excess = _losses(
         (problem.network.activation.function, target.function, problem.loss.function),
         target.uses_inner_noise,
@@ -47,10 +49,10 @@ def population_losses(
 
 
 @lru_cache(maxsize=16)
-def _points(dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the standard normal law in this many dimensions, and their weights."""
+def _points(dimension: int, step: float) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the standard normal law in this many dimensions, and their weights; `step` of a product rule."""
     if dimension <= 2:
-        nodes = np.arange(-REACH, REACH + STEP / 2, STEP)
+        nodes = np.arange(-REACH, REACH + step / 2, step)
         weights = norm.pdf(nodes)
         grid = np.stack(np.meshgrid(*[nodes] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
         product = np.prod(np.meshgrid(*[weights / weights.sum()] * dimension, indexing="ij"), axis=0).ravel()

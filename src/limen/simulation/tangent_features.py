@@ -40,14 +40,14 @@ def simulate_tangent_features(
         raise InputError(f"activation must be differentiable by JAX, got {activation!r}.")
     errors = np.array(
         [
-            _errors(slope, seed, neurons, dimension, samples, linear, nonlinear, noise, test_samples)
+            tangent_feature_errors(slope, seed, neurons, dimension, samples, linear, nonlinear, noise, test_samples)
             for seed in range(seeds)
         ]
     )
     return RegressionErrors(errors[:, :1], errors[:, 1:])
 
 
-def _errors(
+def tangent_feature_errors(
     slope: ScalarFunction,
     seed: int,
     neurons: int,
@@ -58,6 +58,7 @@ def _errors(
     noise: float,
     tests: int,
 ) -> tuple[float, float]:
+    r"""Excess test error and training error of one seed of `simulate_tangent_features`; `slope` is $\sigma'$."""
     weights = _on_sphere(seed, d, "neurons", neurons)
     inputs, fresh = _on_sphere(seed, d, "inputs", n), _on_sphere(seed, d, "test inputs", tests)
     direction = _on_sphere(seed, d, "linear target", 1)[0] / np.sqrt(d)

@@ -35,10 +35,10 @@ def ntk(
       \Theta^{(k+1)}=\Theta^{(k)}\,\sigma_w^2E[\sigma'(u)\sigma'(v)]+\Sigma^{(k+1)},$$
     $(u,v)$ centred Gaussian with the covariance $\Sigma^{(k)}$ on the two inputs.
 
-    `x1` is (n1, d), `x2` (n2, d), or None for `x1` (equal inputs take half the work, with an exact diagonal); `depth` is $L$,
-    `weight_variance` $\sigma_w^2$, `bias` $\beta$. `layers` says whose weights and biases are trained: `all`; `first`,
-    where $\Theta=\Sigma^{(1)}\prod_k\sigma_w^2E[\sigma'\sigma']$; `last`, where $\Theta=\Sigma^{(L)}$. Returns
-    $(\Sigma^{(L)},\Theta)$, each (n1, n2).
+    `x1` is (n1, d), `x2` (n2, d), or None for `x1` (equal inputs take half the work, with an exact diagonal);
+    `depth` is $L$, `weight_variance` $\sigma_w^2$, `bias` $\beta$. `layers` says whose weights and biases are
+    trained: `all`; `first`, where $\Theta=\Sigma^{(1)}\prod_k\sigma_w^2E[\sigma'\sigma']$; `last`, where
+    $\Theta=\Sigma^{(L)}$. Returns $(\Sigma^{(L)},\Theta)$, each (n1, n2).
 
     ReLU, $|z|$, erf and Hermite series (linear, square) in closed form. Other continuous activations from tables: in
     the angle, and in both norms if the norms differ; kinked activations with different norms cost about 5 ms per
