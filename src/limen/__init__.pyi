@@ -1,6 +1,7 @@
 from . import gaussian as gaussian
 from . import kernel as kernel
 from . import link as link
+from . import one_pass as one_pass
 from . import spectra as spectra
 from .comparison import Comparison as Comparison
 from .problem import Activation as Activation

@@ -4,11 +4,14 @@ from limen.method import Method
 from limen.simulation.gradient_descent import gradient_descent
 from limen.simulation.minibatch_sgd import minibatch_sgd
 from limen.simulation.one_pass_sgd import one_pass_sgd
+from limen.simulation.overlap_chain import overlap_chain
 from limen.simulation.regression_flow import random_features_simulation, ridge_flow_simulation
 
+# overlap_chain answers the same problems as one_pass_sgd and stands after it: by name, or where d is too large.
 # minibatch_sgd answers the same problems as gradient_descent and stands after it: it is used by name.
 SIMULATORS: tuple[Method, ...] = (
     one_pass_sgd,
+    overlap_chain,
     gradient_descent,
     minibatch_sgd,
     ridge_flow_simulation,

@@ -1,0 +1,158 @@
+r"""Which averages describe a problem: the route to its population, closed forms first."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.functions import as_function
+from limen.precision import in_double
+from limen.problem import Activation, InputError, Loss, Target
+from limen.problem.activations import as_activation
+from limen.theory.one_pass.erf_population import ErfPopulation
+from limen.theory.one_pass.frozen_points import POINTS, frozen_points, product_points
+from limen.theory.one_pass.hinge_population import HingePopulation
+from limen.theory.one_pass.linear_population import LinearPopulation
+from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.sampled_population import CommitteeLink, FormulaLink, SampledPopulation
+from limen.theory.one_pass.smooth_population import SmoothPopulation, hermite_rule
+from limen.theory.one_pass.square_population import SquarePopulation
+
+SQUARE = Loss(name="square")
+PROBES = 256
+
+
+def committee_population(
+    activation: Any, p: int, teacher_gram: np.ndarray, teacher_weights: np.ndarray, noise: float, points: int = POINTS
+) -> Population:
+    r"""The population of a committee: $p$ students and $k$ teachers of the same activation, square loss.
+
+    Closed forms for $\mathrm{erf}(cz)$, $z^2$ and $sz$; for $\alpha z+\beta|z|$ and smooth activations only the noise
+    term is averaged over `points` frozen points (a product rule when $p=k=1$ and the activation is smooth); for other
+    activations with kinks, everything is.
+    """
+    activation = checked_activation(activation)
+    shared = (jnp.asarray(teacher_gram), jnp.asarray(teacher_weights), jnp.asarray(noise))
+    if activation.erf_scale is not None:
+        return ErfPopulation(*shared, jnp.asarray(activation.erf_scale))
+    if is_square(activation):
+        return SquarePopulation(*shared)
+    sides = linear_sides(activation)
+    if sides is not None and sides[0] == sides[1]:
+        return LinearPopulation(*shared, jnp.asarray(sides[0]))
+    sampled = sampled_committee(activation, p, teacher_gram, teacher_weights, 0.0, points)
+    if sides is not None:
+        odd, even = 0.5 * (sides[0] + sides[1]), 0.5 * (sides[0] - sides[1])
+        return HingePopulation(*shared, jnp.asarray(odd), jnp.asarray(even), sampled)
+    if activation.breakpoints:
+        return sampled_committee(activation, p, teacher_gram, teacher_weights, noise, points)
+    nodes, transform = hermite_rule()
+    return SmoothPopulation(*shared, jnp.asarray(nodes), jnp.asarray(transform), sampled, activation.function)
+
+
+def sampled_committee(
+    activation: Activation,
+    p: int,
+    teacher_gram: np.ndarray,
+    teacher_weights: np.ndarray,
+    noise: float,
+    points: int = POINTS,
+) -> SampledPopulation:
+    """The committee with every average taken over frozen points."""
+    refuse_jumps(activation)
+    smooth_pair = p + len(teacher_weights) == 2 and not activation.breakpoints
+    nodes, weights = product_points() if smooth_pair else frozen_points(p + len(teacher_weights), points)
+    return SampledPopulation(
+        jnp.asarray(teacher_gram),
+        jnp.asarray(noise),
+        jnp.zeros(p),
+        jnp.asarray(nodes),
+        jnp.asarray(weights),
+        CommitteeLink(jnp.asarray(teacher_weights), activation.function),
+        activation.function,
+        SQUARE.function,
+        SQUARE.slope,
+        False,
+    )
+
+
+def sampled_problem(
+    activation: Activation, bias: tuple[float, ...], target: Target, loss: Loss, points: int = POINTS
+) -> SampledPopulation:
+    """Any target and loss, orthonormal teachers, every average taken over frozen points."""
+    refuse_jumps(activation)
+    sampled_noise = target.noise > 0.0 and loss != SQUARE
+    dimension = len(bias) + target.latents + int(target.uses_inner_noise) + int(sampled_noise)
+    nodes, weights = frozen_points(dimension, points)
+    return SampledPopulation(
+        jnp.eye(target.latents),
+        jnp.asarray(target.noise),
+        jnp.asarray(bias),
+        jnp.asarray(nodes),
+        jnp.asarray(weights),
+        FormulaLink(target.function),
+        activation.function,
+        loss.function,
+        loss.slope,
+        sampled_noise,
+    )
+
+
+def checked_activation(activation: Any) -> Activation:
+    """An `Activation` from itself, its name or its formula."""
+    activation = as_activation(activation)
+    if not isinstance(activation, Activation):
+        raise InputError(f"activation must be an activation, its name or its formula, got {activation!r}.")
+    return activation
+
+
+@lru_cache(maxsize=256)
+def is_square(activation: Activation) -> bool:
+    """Whether the activation is exactly $z^2$."""
+    return activation.formula in ("square", "z**2", "z*z")
+
+
+@lru_cache(maxsize=256)
+@in_double
+def linear_sides(activation: Activation) -> tuple[float, float] | None:
+    r"""Slopes $(\sigma'(0^+),\sigma'(0^-))$ when the activation is linear on either side of the origin, else None."""
+    if any(point != 0.0 for point in activation.breakpoints):
+        return None
+    probes = np.array([0.1, 1.0, 2.7, 7.0])
+    right, left = (np.asarray(activation.function(jnp.asarray(sign * probes))) / probes for sign in (1.0, -1.0))
+    if np.ptp(right) > 1e-13 * abs(right).max() or np.ptp(left) > 1e-13 * abs(left).max():
+        return None
+    return float(right[1]), float(-left[1])
+
+
+@lru_cache(maxsize=256)
+def refuse_jumps(activation: Activation) -> None:
+    """Refuses an activation with a jump, whose derivative SGD never sees."""
+    if as_function(activation).jumps_at(activation.breakpoints):
+        raise InputError(f"activation must be continuous for gradient training, got {activation.label}.")
+
+
+@lru_cache(maxsize=256)
+@in_double
+def committee_weights(target: Target, activation: Activation) -> tuple[float, ...] | None:
+    r"""$a^*$ when the target is $\frac1k\sum_ra^*_r\sigma(z_r)$ with the student's own activation, else None.
+
+    The weights that fit the link at random points are exact there if and only if it is such a committee.
+    """
+    if target.uses_inner_noise:
+        return None
+    z = 2.0 * np.random.default_rng(0).standard_normal((PROBES, target.latents))
+    labels = _values(lambda: target.function(jnp.asarray(z), jnp.zeros(PROBES)))
+    units = _values(lambda: activation.function(jnp.asarray(z)))
+    if not (np.isfinite(labels).all() and np.isfinite(units).all()):
+        return None
+    weights = np.linalg.lstsq(units, labels, rcond=None)[0]
+    if np.abs(units @ weights - labels).max() > 1e-11 * max(np.abs(labels).max(), np.abs(units).max()):
+        return None
+    return tuple(float(weight) for weight in weights * target.latents)
+
+
+def _values(function: Callable[[], Any]) -> np.ndarray:
+    return np.asarray(function(), dtype=float)

@@ -1,0 +1,315 @@
+r"""Trajectories of the overlaps of a committee under one-pass SGD as $d\to\infty$."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from limen.precision import in_double
+from limen.problem import Activation, InputError
+from limen.problem.times import time_grid
+from limen.result import Result
+from limen.theory.one_pass.committee import checked_activation, committee_population
+from limen.theory.one_pass.frozen_points import POINTS
+from limen.theory.one_pass.integration import (
+    STIFF_RATIO,
+    Motion,
+    Path,
+    Schedule,
+    Solver,
+    integrate_many,
+    integrate_one,
+    schedule,
+)
+from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
+from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.right_hand_side import check_rate_and_noise
+from limen.theory.one_pass.smooth_population import SmoothPopulation
+
+CITATIONS = ("saad1995", "goldt2019")
+TOLERANCE, ROUGH_TOLERANCE = 1e-8, 1e-5
+# Equal to this part of their size, two units count as exchangeable.
+SAME = 1e-13
+
+
+@in_double
+def flow(
+    Q0: Any,
+    M0: Any,
+    P: Any,
+    a: Any,
+    a_star: Any,
+    activation: Any,
+    rate: float | str,
+    noise: float,
+    times: Any,
+    train_second_layer: bool = False,
+    spherical: bool = False,
+    second_layer_ratio: float = 1.0,
+    batch: int = 1,
+    tolerance: float | None = None,
+    points: int = POINTS,
+) -> Result:
+    r"""Overlaps and risk of a committee learning a committee of the same activation, $d\to\infty$.
+
+    The equations of `right_hand_side` in $t=\text{steps}\cdot\gamma/(dp)$, by adaptive Runge–Kutta 5(4) with dense
+    output.
+
+    Args:
+        Q0, M0, P, a, a_star, activation, noise: as for `right_hand_side`, at $t=0$.
+        rate: $\gamma$, a number or a formula in `t` (then $dt=\gamma(t)\,d\nu/(dp)$ for step number $\nu$); 0 is
+            gradient flow.
+        times: an increasing array, or a number T for 101 points in 0..T.
+        train_second_layer, second_layer_ratio: whether $a$ moves, and $\epsilon_a$. Above 100 the system is stiff and
+            integrated by an implicit method.
+        spherical: every student is put back on its sphere after each step; conserves $Q_{ii}$.
+        batch: samples per step $B$; the noise term is divided by $B$.
+        tolerance: relative tolerance of the integrator; by default $10^{-8}$, and $10^{-5}$ for activations with
+            kinks, whose noise term moves in small jumps as frozen points cross them.
+        points: frozen points for the noise term of activations without closed form.
+
+    Returns a `Result` with `gram`, `overlap`, `second_layer`, `excess_risk`, `test_loss`. When the norms diverge (a
+    rate beyond stability) `ok` is False and the values after that are NaN. A start with a symmetry that the flow
+    cannot leave is said in the status. Cost per right-hand side: `ErfPopulation`, `SquarePopulation`,
+    `SmoothPopulation`.
+    """
+    began = time.perf_counter()
+    activation = checked_activation(activation)
+    tolerance = checked_tolerance(tolerance, activation)
+    start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
+    p = start.second_layer.size
+    grid = time_grid(times, counts_steps=False)
+    check_rate_and_noise(0.0 if isinstance(rate, str) else rate, noise)
+    population = committee_population(activation, p, teacher_gram, teacher_weights, noise, points)
+    motion = motion_of(rate, p, batch, second_layer_ratio if train_second_layer else 0.0, spherical, grid)
+    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), solver_of(motion))
+    call = {
+        "type": "one_pass.flow",
+        "Q0": np.asarray(start.gram).tolist(),
+        "M0": np.asarray(start.overlap).tolist(),
+        "P": teacher_gram.tolist(),
+        "a": np.asarray(start.second_layer).tolist(),
+        "a_star": teacher_weights.tolist(),
+        "activation": activation.describe(),
+        "rate": rate,
+        "noise": noise,
+        "train_second_layer": train_second_layer,
+        "spherical": spherical,
+        "second_layer_ratio": second_layer_ratio,
+        "batch": batch,
+        "tolerance": tolerance,
+        "points": points,
+    }
+    symmetry = lasting_symmetry(start, motion, population, teacher_weights)
+    return flow_result(path, grid, call, population, motion, began, symmetry=symmetry)
+
+
+@in_double
+def noise_dominated_flow(
+    Q0: Any,
+    M0: Any,
+    P: Any,
+    a: Any,
+    a_star: Any,
+    activation: Any,
+    noise: float,
+    times: Any,
+    tolerance: float | None = None,
+    points: int = POINTS,
+) -> Result:
+    r"""The limit of large rates, $\gamma/p\to\infty$ slower than $\sqrt d$: nothing is learnt and the norms grow.
+
+    In the time $t'=t\gamma/p$: $\dot M=0$, $\dot Q_{ij}=a_ia_jE[\sigma'_i\sigma'_j(\varepsilon^2+\Delta)]$ (Veiga et
+    al. 2022). Arguments and result as for `flow`.
+    """
+    began = time.perf_counter()
+    activation = checked_activation(activation)
+    tolerance = checked_tolerance(tolerance, activation)
+    start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
+    grid = time_grid(times, counts_steps=False)
+    check_rate_and_noise(0.0, noise)
+    population = committee_population(activation, start.second_layer.size, teacher_gram, teacher_weights, noise, points)
+    motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
+    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
+    call = {"type": "one_pass.noise_dominated_flow", "activation": activation.describe(), "noise": noise}
+    return flow_result(path, grid, call, population, motion, began)
+
+
+@in_double
+def flows(
+    Q0: Any,
+    M0: Any,
+    P: Any,
+    a: Any,
+    a_star: Any,
+    activation: Any,
+    rate: Any,
+    noise: Any,
+    times: Any,
+    train_second_layer: bool = False,
+    spherical: bool = False,
+    tolerance: float | None = None,
+    points: int = POINTS,
+) -> Result:
+    r"""`flow` for many parameter sets or starts at once, along a new first dimension `set`.
+
+    Any of `Q0` (sets, p, p), `M0` (sets, p, k), `rate` (sets,) and `noise` (sets,) may have the leading axis; what has
+    none is shared. All sets are integrated in one compiled loop, each with its own steps.
+    """
+    began = time.perf_counter()
+    activation = checked_activation(activation)
+    tolerance = checked_tolerance(tolerance, activation)
+    gram, overlap = np.asarray(Q0, dtype=float), np.asarray(M0, dtype=float)
+    rates, noises = np.asarray(rate, dtype=float), np.asarray(noise, dtype=float)
+    sizes = {
+        len(array) for array, plain in ((gram, 2), (overlap, 2), (rates, 0), (noises, 0)) if array.ndim == plain + 1
+    }
+    if len(sizes) != 1 or gram.ndim not in (2, 3) or overlap.ndim not in (2, 3) or max(rates.ndim, noises.ndim) > 1:
+        raise InputError(
+            "one of Q0, M0, rate and noise must have a leading axis, and all that have one the same length."
+        )
+    sets = sizes.pop()
+    check_rate_and_noise(rates, noises)  # pyright: ignore[reportArgumentType]
+    grams = np.broadcast_to(gram, (sets, *gram.shape[-2:]))
+    overlaps = np.broadcast_to(overlap, (sets, *overlap.shape[-2:]))
+    checked = [checked_overlaps(one, other, P, a, a_star) for one, other in zip(grams, overlaps, strict=True)]
+    starts = Overlaps(*(jnp.stack(parts) for parts in zip(*(start for start, _, _ in checked), strict=True)))
+    _, teacher_gram, teacher_weights = checked[0]
+    p = starts.second_layer.shape[1]
+    grid = time_grid(times, counts_steps=False)
+    shared_noise = 0.0 if noises.ndim else float(noises)
+    population = committee_population(activation, p, teacher_gram, teacher_weights, shared_noise, points)
+    fixed = motion_of(0.0, p, 1, float(train_second_layer), spherical, grid)
+    motion = Motion(Schedule(jnp.asarray(rates / p)), fixed.drift, fixed.second_layer, spherical, True)
+    path = integrate_many(
+        population,
+        starts,
+        motion,
+        jnp.asarray(noises) if noises.ndim else None,
+        jnp.asarray(rates / p) if rates.ndim else None,
+        jnp.asarray(grid),
+        jnp.asarray(tolerance),
+        solver_of(motion),
+    )
+    call = {
+        "type": "one_pass.flows",
+        "activation": activation.describe(),
+        "rate": rates.tolist(),
+        "noise": noises.tolist(),
+    }
+    return flow_result(path, grid, call, population, motion, began, lead="set")
+
+
+def motion_of(
+    rate: float | str, p: int, batch: int, second_layer_ratio: float, spherical: bool, grid: np.ndarray
+) -> Motion:
+    """The motion of SGD with this rate and batch; `second_layer_ratio` 0 keeps the second layer."""
+    if batch < 1 or batch != int(batch):
+        raise InputError(f"batch must be a positive whole number, got {batch!r}.")
+    if not second_layer_ratio >= 0:
+        raise InputError(f"second_layer_ratio must not be negative, got {second_layer_ratio!r}.")
+    noise = schedule(rate, 1.0 / (p * batch), float(grid[-1]))
+    ratio = jnp.asarray(float(second_layer_ratio)) if second_layer_ratio > 0 else None
+    return Motion(noise, jnp.asarray(1.0), ratio, spherical, isinstance(rate, str) or rate > 0)
+
+
+def solver_of(motion: Motion) -> Solver:
+    """Implicit when the second layer is much faster than the first."""
+    fast = motion.second_layer is not None and float(motion.second_layer) > STIFF_RATIO
+    return "kvaerno5" if fast else "tsit5"
+
+
+def checked_tolerance(tolerance: float | None, activation: Activation) -> float:
+    """The tolerance, or the default of the activation; refuses what double precision cannot meet."""
+    if tolerance is None:
+        return ROUGH_TOLERANCE if activation.breakpoints else TOLERANCE
+    if not 1e-13 <= tolerance <= 0.1:
+        raise InputError(f"tolerance must be between 1e-13 and 0.1, got {tolerance!r}.")
+    return tolerance
+
+
+def lasting_symmetry(
+    start: Overlaps, motion: Motion, population: Population, teacher_weights: np.ndarray | None
+) -> str | None:
+    """A symmetry of the start that the flow keeps for ever, in words, or None."""
+    gram, overlap, second_layer = (np.asarray(part) for part in start)
+    if not overlap.any() and not np.asarray(motion.slope(population, start, jnp.asarray(0.0)).overlap).any():
+        return "the overlap with the target starts at zero and stays there for ever"
+    students = _exchangeable(gram, np.column_stack([overlap, second_layer]))
+    if students is not None:
+        return f"students {students[0]} and {students[1]} start with equal overlaps and stay equal for ever"
+    if teacher_weights is not None:
+        columns = np.column_stack([overlap.T, teacher_weights])
+        teachers = _exchangeable(np.asarray(population.teacher_gram), columns)
+        if teachers is not None:
+            return f"every student overlaps equally with teachers {teachers[0]} and {teachers[1]}, and will for ever"
+    return None
+
+
+def _exchangeable(gram: np.ndarray, rows: np.ndarray) -> tuple[int, int] | None:
+    """Two units whose exchange changes neither the Gram matrix nor the order of the rows."""
+    scale = SAME * (1.0 + np.abs(rows).max())
+    for i in range(len(gram)):
+        for j in range(i):
+            if np.abs(rows[i] - rows[j]).max() > scale or abs(gram[i, i] - gram[j, j]) > SAME * gram[i, i]:
+                continue
+            others = np.delete(np.arange(len(gram)), [i, j])
+            if np.abs(gram[i, others] - gram[j, others]).max(initial=0.0) <= SAME * gram[i, i]:
+                return j, i
+    return None
+
+
+def flow_result(
+    path: Path,
+    grid: np.ndarray,
+    call: dict[str, Any],
+    population: Population,
+    motion: Motion,
+    began: float,
+    symmetry: str | None = None,
+    lead: str | None = None,
+    labels: Sequence[int] = (),
+    attributes: dict[str, Any] | None = None,
+) -> Result:
+    """A path as a `Result`, its status said."""
+    dims = ((lead,) if lead else ()) + ("time",)
+    parts = {
+        "overlap": ((*dims, "neuron", "latent"), path.overlaps.overlap),
+        "gram": ((*dims, "neuron", "neuron2"), path.overlaps.gram),
+        "second_layer": ((*dims, "neuron"), path.overlaps.second_layer),
+        "excess_risk": (dims, path.excess_risk),
+        "test_loss": (dims, path.test_loss),
+    }
+    # The integrator fills what lies beyond a divergence with infinities.
+    lost = ~np.isfinite(np.asarray(path.overlaps.gram)).all(axis=(-2, -1))
+    variables = {}
+    for name, (names, values) in parts.items():
+        array = np.array(values)
+        array[lost] = np.nan
+        variables[name] = (names, array)
+    coordinates: dict[str, Any] = {"time": grid}
+    if lead and len(labels):
+        coordinates[lead] = list(labels)
+    dataset = xr.Dataset(variables, coords=coordinates, attrs=attributes or {})
+    diverged, enough = np.asarray(path.diverged), np.asarray(path.enough_steps)
+    steps = int(np.max(np.asarray(path.steps)))
+    ok, status = True, f"integrated in {steps} steps ({solver_of(motion)})."
+    if diverged.any():
+        when = float(np.asarray(path.stopped)[diverged].min()) if diverged.ndim else float(path.stopped)
+        ok, status = False, f"the norms diverge before t = {when:.4g}: take a smaller rate."
+    elif not enough.all():
+        ok, status = False, f"the integrator gave up after {steps} steps: ask for a shorter time or a larger tolerance."
+    elif symmetry is not None:
+        status = f"{symmetry}; draw a start at finite d to leave it."
+    elif isinstance(population, SmoothPopulation) and not lead:
+        last = Overlaps(*(part[-1] for part in path.overlaps))
+        error = float(population.truncation(last))
+        if error > 1e-6:
+            ok = False
+            status = f"the Hermite series is cut at {error:.1g} of its size: norms are too large for this activation."
+    statistics = {"seconds": time.perf_counter() - began, "steps": float(steps)}
+    seeds = tuple(labels) if lead == "seed" else ()
+    return Result(dataset, call, "theory", ok, status, statistics, seeds, CITATIONS)

@@ -1,0 +1,56 @@
+r"""Frozen points of the standard normal law, and the factor that gives them the covariance of the fields."""
+
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian import sobol_normals
+from limen.problem.spec import InputError
+
+POINTS = 1 << 14
+# Trapezoid rule for two smooth fields: for functions analytic in a strip its error is exponentially small.
+REACH, STEP = 9.0, 0.15
+SINGULAR = 1e-13
+
+
+@lru_cache(maxsize=16)
+def frozen_points(dimension: int, count: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """Scrambled Sobol normals with exact second moments, shape (dimension, count), and their equal weights.
+
+    The same at every time, which makes averages over them smooth functions of the overlaps."""
+    if count < 4 * dimension or count & (count - 1):
+        raise InputError(f"points must be a power of two of at least {4 * dimension}, got {count}.")
+    points = sobol_normals(count, dimension).T
+    whitened = np.linalg.solve(np.linalg.cholesky(points @ points.T / count), points)
+    return whitened, np.full(count, 1.0 / count)
+
+
+@lru_cache(maxsize=2)
+def product_points() -> tuple[np.ndarray, np.ndarray]:
+    """A product rule for two fields, shape (2, points), and its weights: near rounding for smooth functions."""
+    nodes = np.arange(-REACH, REACH + STEP / 2, STEP)
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes, indexing="ij")])
+    product = np.outer(weights, weights).ravel()
+    kept = product > 1e-22
+    return grid[:, kept], product[kept] / product[kept].sum()
+
+
+def covariance_factor(covariance: jax.Array) -> jax.Array:
+    r"""Lower triangular $L$ with $LL^\top=C$; a pivot that is zero to rounding gives a zero column.
+
+    Units that are aligned thus have exactly equal fields, and a perfect solution has residual zero.
+    """
+    rows = jnp.arange(len(covariance))
+    smallest = SINGULAR * jnp.diagonal(covariance)
+
+    def eliminate(rest: jax.Array, j: jax.Array) -> tuple[jax.Array, jax.Array]:
+        pivot = rest[j, j]
+        regular = pivot > smallest[j]
+        column = jnp.where(regular & (rows >= j), rest[:, j] * jax.lax.rsqrt(jnp.where(regular, pivot, 1.0)), 0.0)
+        return rest - column[:, None] * column, column
+
+    return jax.lax.scan(eliminate, covariance, rows)[1].T

@@ -1,0 +1,163 @@
+r"""Integration of the overlap equations: adaptive Runge–Kutta, dense output, divergence caught."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.problem import formula as formulas
+from limen.problem.spec import InputError
+from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
+from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.right_hand_side import Speeds, gradient_slope, overlap_slope, projected
+
+MOST_STEPS = 200_000
+# Norms this many times larger than at the start are taken as divergence.
+LARGEST_GROWTH = 1e4
+# Above this ratio of the two layers' rates explicit steps are bound by the fast layer.
+STIFF_RATIO = 100.0
+
+Solver = Literal["tsit5", "kvaerno5"]
+
+
+class Schedule(eqx.Module):
+    r"""A learning rate: `scale`, times a function of $t$ if there is one."""
+
+    scale: jax.Array
+    shape: Callable | None = eqx.field(static=True, default=None)
+
+    def __call__(self, t: jax.Array) -> jax.Array:
+        """The rate at time t."""
+        return self.scale if self.shape is None else self.scale * self.shape(t)
+
+
+class Motion(eqx.Module):
+    r"""What moves: the noise weight $\gamma(t)/(pB)$, the drift weight, $\epsilon_a$ (None: fixed); on the sphere or
+    not."""
+
+    noise: Schedule
+    drift: jax.Array
+    second_layer: jax.Array | None
+    spherical: bool = eqx.field(static=True)
+    noisy: bool = eqx.field(static=True)
+
+    def slope(self, population: Population, overlaps: Overlaps, t: jax.Array) -> Overlaps:
+        """Time derivative of the overlaps at time t."""
+        speeds = Speeds(self.drift, self.noise(t), self.second_layer)
+        if self.noisy:
+            slope = overlap_slope(population, overlaps, speeds)
+        else:
+            slope = gradient_slope(population, overlaps, speeds)
+        return projected(overlaps, slope) if self.spherical else slope
+
+
+class Path(NamedTuple):
+    """Overlaps and losses at the requested times (not finite after a divergence), whether it diverged and when, whether
+    the steps sufficed, and their number."""
+
+    overlaps: Overlaps
+    excess_risk: jax.Array
+    test_loss: jax.Array
+    diverged: jax.Array
+    stopped: jax.Array
+    enough_steps: jax.Array
+    steps: jax.Array
+
+
+@lru_cache(maxsize=64)
+def schedule_shape(text: str) -> Callable[[jax.Array], jax.Array]:
+    """A formula in `t` as a function; the same object for equal formulas."""
+    tree = formulas.parse(text, ("t",))
+    return lambda t: formulas.evaluate(tree, {"t": t}) + 0.0 * t
+
+
+def schedule(rate: float | str, factor: float, last: float) -> Schedule:
+    """The rate, a number or a formula in `t`, times a factor; refused where it is negative before `last`."""
+    if not isinstance(rate, str):
+        return Schedule(jnp.asarray(rate * factor))
+    shape = schedule_shape(rate)
+    values = np.asarray(shape(jnp.linspace(0.0, last, 1001)))
+    if not np.isfinite(values).all() or values.min() < 0:
+        raise InputError(f"rate must be finite and not negative at all times, got {values.min():g} from {rate!r}.")
+    return Schedule(jnp.asarray(factor), shape)
+
+
+def integrate(
+    population: Population, start: Overlaps, motion: Motion, times: jax.Array, tolerance: jax.Array, solver: Solver
+) -> Path:
+    """The path of one start at `times` (from t = 0), by Tsitouras 5(4) or, for stiff problems, the implicit Kvaerno
+    5(4)."""
+    p, k = start.overlap.shape
+    bound = LARGEST_GROWTH * (1.0 + jnp.trace(start.gram) + jnp.trace(population.teacher_gram))
+
+    def field(t, vector, args):
+        return pack(motion.slope(population, unpack(vector, p, k), t))
+
+    def too_large(t, vector, args, **kwargs):
+        overlaps = unpack(vector, p, k)
+        size = jnp.trace(overlaps.gram) + jnp.sum(overlaps.second_layer**2)
+        return ~(size < bound + LARGEST_GROWTH * jnp.sum(start.second_layer**2))
+
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(field),
+        diffrax.Tsit5() if solver == "tsit5" else diffrax.Kvaerno5(),
+        0.0,
+        times[-1],
+        None,
+        pack(start),
+        saveat=diffrax.SaveAt(subs=[diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True)]),
+        stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=1e-3 * tolerance),
+        max_steps=MOST_STEPS,
+        throw=False,
+        adjoint=diffrax.ForwardMode(),
+        event=diffrax.Event(too_large),
+    )
+    assert solution.ys is not None and solution.ts is not None
+    overlaps = unpack(solution.ys[0], p, k)
+    excess, test = jax.lax.map(population.losses, overlaps)
+    return Path(
+        overlaps,
+        excess,
+        test,
+        solution.result == diffrax.RESULTS.event_occurred,
+        solution.ts[1][0],
+        diffrax.is_successful(solution.result),
+        solution.stats["num_steps"],
+    )
+
+
+integrate_one = eqx.filter_jit(integrate)
+
+
+@eqx.filter_jit
+def integrate_many(
+    population: Population,
+    starts: Overlaps,
+    motion: Motion,
+    label_noises: jax.Array | None,
+    noise_scales: jax.Array | None,
+    times: jax.Array,
+    tolerance: jax.Array,
+    solver: Solver,
+) -> Path:
+    """`integrate` over a leading axis of the starts and, where given, of label noise and noise weight.
+
+    One after another inside one compiled loop: each takes its own steps. Under `vmap` every step would copy the saved
+    values of all sets and go on until the slowest is done, which costs twice as much.
+    """
+
+    def one(parts: tuple[Overlaps, jax.Array | None, jax.Array | None]) -> Path:
+        start, label_noise, scale = parts
+        own, moved = population, motion
+        if label_noise is not None:
+            own = eqx.tree_at(lambda tree: tree.label_noise, population, label_noise)
+        if scale is not None:
+            moved = eqx.tree_at(lambda tree: tree.noise.scale, motion, scale)
+        return integrate(own, start, moved, times, tolerance, solver)
+
+    return jax.lax.map(one, (starts, label_noises, noise_scales))

@@ -1,0 +1,227 @@
+r"""Wide committees: neurons as particles that interact through their overlaps with the teacher alone.
+
+Write $U=MP^{-1}U^*+U^\perp$. From a rotation-invariant start the orthogonal parts of different neurons stay nearly
+orthogonal, $Q\approx MP^{-1}M^\top+\mathrm{diag}(q)$ up to $e^{Ct}(p^{-1/2}+d^{-1/2})$, so that $p(k+1)$ numbers
+$(m_i,q_i)$ replace $p(p+k)$ (Arnaboldi et al. 2023). They follow the overlap equations with that $Q$,
+$\dot q_i=\dot Q_{ii}-2m_i^\top P^{-1}\dot m_i$.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.integrate import solve_ivp
+
+from limen.gaussian.sobol import sobol_normals
+from limen.precision import in_double
+from limen.problem.activations import Activation, as_activation
+from limen.problem.spec import InputError
+from limen.result import Result
+
+CITATIONS = ("arnaboldi2023escaping",)
+DEGREES = 24
+POINTS = 1024
+
+
+@in_double
+def mean_field(
+    M0: Any,
+    q0: Any,
+    P: Any,
+    a: Any,
+    a_star: Any,
+    activation: Any,
+    rate: float,
+    noise: float,
+    times: Sequence[float] | np.ndarray,
+    self_term: bool = True,
+    d: int | None = None,
+) -> Result:
+    r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer, $d\to\infty$.
+
+    Args:
+        M0: overlaps with the teacher (p, k).
+        q0: squared norms of the orthogonal parts (p,), or one number.
+        P, a, a_star: teacher Gram matrix (k, k), invertible; second layers (p,) and (k,), or one number each.
+        activation: an `Activation`, a name or a formula. `square` in closed form, $O(pk^2)$; others by 24 Hermite
+            degrees for the two-point kernels, $O(p^2)$, and 1024 frozen Sobol points for the noise of SGD, $O(p)$.
+            A kink is allowed at zero.
+        rate, noise: $\gamma$ (its noise term is of order $\gamma/p$; 0 is gradient flow) and the label variance.
+        times: increasing, $t=\text{steps}\cdot\gamma/(dp)$.
+        self_term: whether a neuron's kernel with itself uses $Q_{ii}=m_i^\top P^{-1}m_i+q_i$ (a network of width $p$)
+            or $m_i^\top P^{-1}m_i$ (particles that stand for $p=\infty$). It is the leading term in $1/p$.
+        d: adds the leading finite-$d$ term of `square`, $\dot q_i\mathrel{-}=\frac8pq_i\sum_{j\ne i}q_j/(d-k)$ and risk
+            $+\frac1{p^2}\sum_{i\ne j}q_iq_j/(d-k)$ (second layers one).
+
+    Returns:
+        `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron).
+    """
+    began = time.perf_counter()
+    overlap, teacher = (np.atleast_2d(np.asarray(value, dtype=float)) for value in (M0, P))
+    p, k = overlap.shape
+    norms, second = (np.broadcast_to(np.asarray(value, dtype=float), (p,)) for value in (q0, a))
+    read_out = np.broadcast_to(np.asarray(a_star, dtype=float), (k,))
+    grid = np.atleast_1d(np.asarray(times, dtype=float))
+    function = as_activation(activation)
+    square = function.formula in ("square", "z**2")
+    _check(overlap, norms, teacher, second, read_out, function, square, rate, noise, grid, d)
+    numbers = np.array([rate, noise, 0.0 if d is None else 1.0 / (d - k), float(self_term)])
+    arguments = (jnp.asarray(np.linalg.inv(teacher)), jnp.asarray(teacher), jnp.asarray(second), jnp.asarray(read_out))
+    points = jnp.asarray(sobol_normals(POINTS, p + k)) if rate > 0.0 and not square else jnp.zeros((1, p + k))
+    fields = partial(_slopes, None if square else function.function, rate > 0.0)
+
+    def slope(t: float, state: np.ndarray) -> np.ndarray:
+        moved = fields(jnp.asarray(state).reshape(p, k + 1), *arguments, jnp.asarray(numbers), points)[0]
+        return np.asarray(moved).ravel()
+
+    start = np.concatenate([overlap, norms[:, None]], axis=1).ravel()
+    solution = solve_ivp(slope, (0.0, max(grid[-1], 1e-12)), start, "RK45", t_eval=grid, rtol=1e-7, atol=1e-9)
+    states = solution.y.T.reshape(-1, p, k + 1)
+    risk = [float(fields(jnp.asarray(s), *arguments, jnp.asarray(numbers), points)[1]) for s in states]
+    reached = len(states) == len(grid)
+    dataset = xr.Dataset(
+        {
+            "excess_risk": (("time",), np.array(risk)),
+            "overlap": (("time", "neuron", "latent"), states[:, :, :k]),
+            "orthogonal_norm": (("time", "neuron"), states[:, :, k]),
+        },
+        coords={"time": grid[: len(states)]},
+    )
+    spec = {"type": "mean_field", "activation": function.label, "rate": rate, "noise": noise, "self_term": self_term}
+    status = f"{p} particles." if reached else f"diverged at t = {solution.t[-1]:.4g}: take a smaller rate."
+    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
+    return Result(dataset, spec, "theory", reached, status, statistics, (), CITATIONS)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _slopes(
+    function: Any,
+    noisy: bool,
+    state: jax.Array,
+    inverse: jax.Array,
+    teacher: jax.Array,
+    second: jax.Array,
+    read_out: jax.Array,
+    numbers: jax.Array,
+    points: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Time derivative of (m, q), (p, k + 1), and the excess risk; `function` None is the square."""
+    rate, noise, correction, self_term = numbers
+    p, k = second.shape[0], read_out.shape[0]
+    overlap, rest = state[:, :k], state[:, k]
+    aligned = overlap @ inverse @ overlap.T
+    length = jnp.diagonal(aligned) + rest
+    kernel_length = jnp.diagonal(aligned) + self_term * rest
+    signed = jnp.concatenate([-second / p, read_out / k])
+    # Columns: students, then teachers; the diagonal entry is the neuron's kernel with itself.
+    cross = jnp.concatenate([aligned.at[jnp.arange(p), jnp.arange(p)].set(kernel_length), overlap], axis=1)
+    variance = jnp.concatenate([length, jnp.diagonal(teacher)])
+    rows = jnp.concatenate([overlap, teacher], axis=0)
+    joint = jnp.concatenate([cross, jnp.concatenate([overlap.T, teacher], axis=1)], axis=0)
+    if function is None:
+        trace = signed @ variance
+        both = cross @ (signed[:, None] * rows)
+        drift = 2.0 * second[:, None] * (trace * overlap + 2.0 * both)
+        radial = 2.0 * second * (trace * length + 2.0 * (cross**2 @ signed))
+        pair = signed @ joint**2 @ signed
+        risk = 0.5 * (trace**2 + 2.0 * pair)
+        fourth = (trace**2 + 2.0 * pair) * length + 4.0 * trace * (cross**2 @ signed)
+        fourth = fourth + 8.0 * jnp.einsum("ib,b,bc,c,ic->i", cross, signed, joint, signed, cross)
+        spread = 4.0 * (fourth + noise * length)
+        others = rest.sum() - rest
+        radial = radial - 4.0 / p * correction * rest * others
+        risk = risk + correction * (rest * others).sum() / p**2
+    else:
+        coefficients = _coefficients(function, variance)
+        slope_slope, curve_value = _kernels(coefficients[:p], coefficients, variance[:p], variance, cross)
+        bend = curve_value @ signed
+        drift = second[:, None] * (bend[:, None] * overlap + (slope_slope * signed) @ rows)
+        radial = second * (bend * length + (slope_slope * cross) @ signed)
+        correlation = joint / jnp.sqrt(variance[:, None] * variance)
+        powers = jnp.zeros_like(joint)
+        for m in range(DEGREES - 1, -1, -1):
+            powers = powers * correlation + coefficients[:, m, None] * coefficients[:, m]
+        risk = 0.5 * signed @ powers @ signed
+        spread = jnp.zeros(p)
+        if noisy:
+            latent = points[:, p:] @ jnp.linalg.cholesky(teacher).T
+            fields = latent @ (inverse @ overlap.T) + jnp.sqrt(jnp.maximum(rest, 0.0)) * points[:, :p]
+            values, slopes = jax.jvp(function, (fields,), (jnp.ones_like(fields),))
+            error = function(latent) @ read_out / k - values @ second / p
+            spread = (slopes**2 * (error[:, None] ** 2 + noise)).mean(axis=0)
+    grown = 2.0 * radial + rate / p * second**2 * spread
+    moved = grown - 2.0 * jnp.einsum("ir,rs,is->i", overlap, inverse, drift)
+    return jnp.concatenate([drift, moved[:, None]], axis=1), risk
+
+
+def _kernels(
+    own: jax.Array, other: jax.Array, own_variance: jax.Array, variance: jax.Array, covariance: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    r"""$E[\sigma'_i\sigma'_b]$ and $E[\sigma''_i\sigma_b]$ from Hermite coefficients, by Horner in the correlation."""
+    correlation = covariance / jnp.sqrt(own_variance[:, None] * variance)
+    slopes, curves = jnp.zeros_like(covariance), jnp.zeros_like(covariance)
+    for m in range(DEGREES - 2, -1, -1):
+        slopes = slopes * correlation + (m + 1) * own[:, m + 1, None] * other[:, m + 1]
+        curves = curves * correlation + jnp.sqrt((m + 1.0) * (m + 2.0)) * own[:, m + 2, None] * other[:, m]
+    return slopes / jnp.sqrt(own_variance[:, None] * variance), curves / own_variance[:, None]
+
+
+def _coefficients(function: Any, variance: jax.Array) -> jax.Array:
+    r"""$c_m(q)=E[\sigma(\sqrt q\,\xi)\,he_m(\xi)]$ for every variance $q$, (count, DEGREES + 1).
+
+    Gauss–Legendre panels that meet at zero, where a kink may be.
+    """
+    nodes, weights, basis = _panels()
+    return (function(jnp.sqrt(variance)[:, None] * nodes) * weights) @ basis.T
+
+
+def _panels() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    legendre, own = np.polynomial.legendre.leggauss(40)
+    edges = np.array([-10.0, -5.0, -2.0, 0.0, 2.0, 5.0, 10.0])
+    half = np.diff(edges) / 2.0
+    nodes = (edges[:-1, None] + half[:, None] * (legendre + 1.0)).ravel()
+    weights = (half[:, None] * own).ravel() * np.exp(-(nodes**2) / 2.0) / np.sqrt(2.0 * np.pi)
+    basis = [np.ones_like(nodes), nodes]
+    for m in range(1, DEGREES):
+        basis.append((nodes * basis[m] - m**0.5 * basis[m - 1]) / (m + 1) ** 0.5)
+    return nodes, weights, np.array(basis)
+
+
+def _check(
+    overlap: np.ndarray,
+    norms: np.ndarray,
+    teacher: np.ndarray,
+    second: np.ndarray,
+    read_out: np.ndarray,
+    function: Activation,
+    square: bool,
+    rate: float,
+    noise: float,
+    grid: np.ndarray,
+    d: int | None,
+) -> None:
+    k = overlap.shape[1]
+    if teacher.shape != (k, k) or not np.allclose(teacher, teacher.T):
+        raise InputError(f"P must be a symmetric matrix of shape ({k}, {k}), got shape {teacher.shape}.")
+    smallest = float(np.linalg.eigvalsh(teacher)[0])
+    if not smallest > 1e-12 * np.trace(teacher):
+        raise InputError(f"P must be positive definite in the mean-field reduction, got eigenvalue {smallest:.3g}.")
+    if not (norms >= 0.0).all():
+        raise InputError(f"q0 must not be negative, got {norms.min():g}.")
+    if not rate >= 0.0:
+        raise InputError(f"rate must not be negative, got {rate}.")
+    if not noise >= 0.0:
+        raise InputError(f"noise must not be negative, got {noise}.")
+    if grid.ndim != 1 or grid[0] < 0.0 or (np.diff(grid) <= 0.0).any():
+        raise InputError("times must be an increasing list of non-negative numbers.")
+    if d is not None and (not square or np.any(second != 1.0) or np.any(read_out != 1.0)):
+        raise InputError("d is an option of the activation square with second layers 1 only.")
+    if d is not None and d <= k:
+        raise InputError(f"d must be larger than k = {k}, got {d}.")
+    if any(point != 0.0 for point in function.breakpoints):
+        raise InputError(f"activation must have no kink away from 0 here, got {function.label}.")
