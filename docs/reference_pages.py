@@ -12,6 +12,7 @@ CHAPTERS = {
     "limen.link": "Facts about a link",
     "limen.spectra": "Spectra",
     "limen.kernel": "Kernels",
+    "limen.one_pass": "One-pass SGD",
 }
 
 
