@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from limen.cli.interruption import remember_interrupts
+
 
 class Experiments(click.Group):
     """One command per experiment, made from its fields when it is asked for."""
@@ -76,6 +78,7 @@ def main() -> None:
         import platformdirs
 
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(platformdirs.user_cache_path("limen") / "jax")
+    remember_interrupts()
     try:
         limen.main(standalone_mode=False)
     except click.ClickException as error:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from limen.cli.interruption import stop_if_asked
 from limen.result import Result
 
 
@@ -39,4 +40,5 @@ class Progress:
 
     def seed(self, done: int, total: int) -> None:
         """So many seeds are there."""
+        stop_if_asked()
         self._bar.update(self._task, completed=done, total=total)
