@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from limen.problem.rates import Rate
 from limen.problem.spec import Spec
 
 
@@ -26,10 +27,11 @@ class OnePassSGD(Spec):
     r"""A fresh batch at each step: $\theta_j\leftarrow\theta_j-\frac{\gamma}{d}\nabla_{\theta_j}\ell$,
     $a_j\leftarrow a_j-\epsilon_a\frac\gamma d\nabla_{a_j}\ell$, averaged over the batch.
 
-    `rate` is $\gamma$, `second_layer_ratio` $\epsilon_a$. Time is $t=\text{steps}\cdot\gamma/(d\,m)$.
+    `rate` is $\gamma$, a number or a formula in `t` such as `"0.5/(1 + t)"`; `second_layer_ratio` $\epsilon_a$. Time is
+    $t=\text{steps}\cdot\gamma/(d\,m)$; with a formula every step advances it by $\gamma(t)/(d\,m)$.
     """
 
-    rate: float = Field(gt=0.0)
+    rate: Rate
     batch: int = Field(1, ge=1)
     second_layer_ratio: float = Field(1.0, ge=0.0)
 
@@ -37,7 +39,7 @@ class OnePassSGD(Spec):
 class SphericalSGD(Spec):
     r"""`OnePassSGD` with one sample a step, every neuron put back on its sphere after each step."""
 
-    rate: float = Field(gt=0.0)
+    rate: Rate
 
 
 Algorithm = GradientDescent | GradientFlow | OnePassSGD | SphericalSGD

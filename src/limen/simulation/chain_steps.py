@@ -34,10 +34,14 @@ class ChainFunctions(NamedTuple):
     spherical: bool
     train_second_layer: bool
     batch: int
+    schedule: Callable[[Any], Any] | None = None
 
 
 class ChainRates(NamedTuple):
-    r"""Traced numbers: $\gamma/(dpB)$, the same for the second layer, $\sqrt\Delta$, biases (p,), the teacher's own."""
+    r"""Traced numbers: $\gamma/(dpB)$, the same for the second layer, $\sqrt\Delta$, biases (p,), the teacher's own.
+
+    With a schedule the first two are without $\gamma$, which follows the time.
+    """
 
     first: Any
     second: Any
@@ -98,19 +102,26 @@ def run(
         state, keys, draws, used, left = jax.lax.cond(carry[3] == BLOCK, refill, lambda same: same, carry)
         count = jnp.minimum(left, BLOCK - used)
 
-        def step(i: jax.Array, state: ChainState) -> ChainState:
-            return _step(functions, rates, square_norms, state, jax.tree.map(lambda part: part[i], draws))
+        def step(i: jax.Array, timed: tuple[ChainState, jax.Array | None]) -> tuple[ChainState, jax.Array | None]:
+            now, t = timed
+            own = jax.tree.map(lambda part: part[i], draws)
+            if functions.schedule is None:
+                return _step(functions, rates, square_norms, now, own), t
+            gamma = functions.schedule(t)
+            scaled = rates._replace(first=rates.first * gamma, second=rates.second * gamma)
+            return _step(functions, scaled, square_norms, now, own), t + rates.first * functions.batch * gamma
 
         state = jax.lax.fori_loop(used, used + count, step, state)
         return state, keys, draws, used + count, left - count
 
     def interval(carry: Any, length: jax.Array) -> Any:
         state, keys, draws, used, _ = jax.lax.while_loop(lambda c: c[4] > 0, advance, (*carry, length))
-        return (state, keys, draws, used), state
+        return (state, keys, draws, used), state[0]
 
     # An empty block that counts as used: the draws are then compiled once.
     empty = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(draw, keys)[1])
-    return jax.lax.scan(interval, (state, keys, empty, jnp.full((), BLOCK, jnp.int64)), intervals)[1]
+    timed = (state, None if functions.schedule is None else jnp.zeros(()))
+    return jax.lax.scan(interval, (timed, keys, empty, jnp.full((), BLOCK, jnp.int64)), intervals)[1]
 
 
 def _draw_block(
@@ -204,3 +215,43 @@ def _factor_columns(matrix: jax.Array) -> list[jax.Array]:
         below = (jnp.arange(p) >= c)[:, None]
         columns.append(jnp.where(below, column * inverse, 0.0))
     return columns
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def run_until(
+    functions: ChainFunctions,
+    observed: Callable[[ChainState], jax.Array],
+    rates: ChainRates,
+    state: ChainState,
+    square_norms: jax.Array,
+    freedoms: jax.Array,
+    keys: jax.Array,
+    level: jax.Array,
+    few: jax.Array,
+    most: jax.Array,
+) -> tuple[ChainState, jax.Array, jax.Array, jax.Array]:
+    """First step of each seed after which `observed(state)` is at most `level`, 0 for a seed still above.
+
+    Looks after every step; ends with the block in which no more than `few` seeds are above, or `most` steps are done.
+    Returns the states, the keys to go on with, the first steps and the number of steps done.
+    """
+    p, k = state.aligned.shape[:2]
+    draw = jax.vmap(partial(_draw_block, functions, p, k, freedoms), out_axes=(0, -1))
+
+    def block(carry: tuple[ChainState, jax.Array, jax.Array, jax.Array]) -> Any:
+        state, keys, first, done = carry
+        keys, draws = draw(keys)
+
+        def step(i: jax.Array, found: tuple[ChainState, jax.Array]) -> tuple[ChainState, jax.Array]:
+            state, first = found
+            state = _step(functions, rates, square_norms, state, jax.tree.map(lambda part: part[i], draws))
+            return state, jnp.where((first == 0) & (observed(state) <= level), done + i + 1, first)
+
+        state, first = jax.lax.fori_loop(0, BLOCK, step, (state, first))
+        return state, keys, first, done + BLOCK
+
+    def unfinished(carry: tuple[ChainState, jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        return (jnp.sum(carry[2] == 0) > few) & (carry[3] < most)
+
+    nobody = jnp.zeros(keys.shape[0], jnp.int64)
+    return jax.lax.while_loop(unfinished, block, (state, keys, nobody, jnp.zeros((), jnp.int64)))

@@ -1,7 +1,9 @@
 """One-pass SGD of a two-layer network in d dimensions: a fresh sample at every step."""
 
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,11 +12,14 @@ import numpy as np
 from limen.gaussian.keys import stream_key
 from limen.gaussian.start_weights import start_weights
 from limen.method import Method
+from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
+from limen.problem.rates import rate_function, steps_at
 from limen.result import Result
 from limen.simulation.data import check_inputs, draw_inputs, draw_labels, spread
 from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
+from limen.simulation.work import check_sgd_work
 
 CITATIONS = ("saad1995", "goldt2019")
 # Samples are drawn in blocks: per-sample draws cost more than the step itself.
@@ -33,35 +38,41 @@ def refuses(problem: object) -> str | None:
 def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str = "gaussian") -> Result:
     r"""Trains one network, $O(md)$ per sample, and reports its overlaps at `times`.
 
-    Times are $t=\text{steps}\cdot\gamma/(dm)$, rounded to whole steps. `inputs` is the law of the entries of $x$:
-    `gaussian`, `rademacher` or `student-t`. Test loss and excess risk are on Gaussian inputs.
+    Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
+    `inputs` is the law of the entries of $x$: `gaussian`, `rademacher` or `student-t`. Test loss and excess risk are
+    on Gaussian inputs. Runs above `MOST_SGD_WORK` are refused.
     """
     check_inputs(inputs)
     began = time.perf_counter()
     algorithm, m, k = problem.algorithm, problem.network.width, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
-    steps = np.rint(times * d * m / algorithm.rate).astype(np.int64)
+    steps = steps_at(algorithm.rate, times, d * m)
+    check_sgd_work(d, int(steps[-1]), batch, m, k)
     weights = spread(start_weights(problem, d, seed), k, seed, inputs)
     frame = spread(np.eye(k, d), k, seed, inputs)
     interval = int(np.median(np.diff(steps, prepend=0))) if steps.size > 1 else int(steps[-1])
-    observables = _train(
+    schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
+    first, second = _rates(problem)
+    train = _train if schedule is None else in_double(_train)
+    observables = train(
         functions_of(problem),
         problem.target,
         isinstance(algorithm, SphericalSGD),
         inputs,
         int(np.clip(interval, 1, BLOCK)),
         batch,
+        schedule,
         Weights(
             jnp.asarray(weights, jnp.float32),
             jnp.asarray(problem.network.per_neuron("second_layer"), jnp.float32),
         ),
         jnp.asarray(frame, jnp.float32),
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
-        jnp.asarray(algorithm.rate / (d * batch), jnp.float32),
-        jnp.asarray(_second_layer_rate(problem) / (d * batch), jnp.float32),
+        np.asarray(first / (d * batch)),
+        np.asarray(second / (d * batch)),
         jnp.asarray(problem.network.initial_norm, jnp.float32),
-        jnp.asarray(np.diff(steps, prepend=0), jnp.int32),
+        np.diff(steps, prepend=0),
         stream_key(seed, d, "samples"),
     )
     dataset = training_dataset(problem, observables, times, seed, d)
@@ -72,14 +83,16 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str =
     return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
 
 
-def _second_layer_rate(problem: TwoLayer) -> float:
-    if not problem.network.train_second_layer:
-        return 0.0
+def _rates(problem: TwoLayer) -> tuple[float, float]:
+    """Rates of the two layers, without the schedule if there is one."""
     algorithm = problem.algorithm
-    return algorithm.rate * algorithm.second_layer_ratio if isinstance(algorithm, OnePassSGD) else algorithm.rate  # pyright: ignore[reportAttributeAccessIssue]
+    assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
+    rate = 1.0 if isinstance(algorithm.rate, str) else algorithm.rate
+    ratio = algorithm.second_layer_ratio if isinstance(algorithm, OnePassSGD) else 1.0
+    return rate, rate * ratio if problem.network.train_second_layer else 0.0
 
 
-@partial(jax.jit, static_argnums=tuple(range(6)))
+@partial(jax.jit, static_argnums=tuple(range(7)))
 def _train(
     functions: Functions,
     target: Target,
@@ -87,6 +100,7 @@ def _train(
     inputs: str,
     block: int,
     batch: int,
+    schedule: Callable[[Any], Any] | None,
     weights: Weights,
     frame: jax.Array,
     bias: jax.Array,
@@ -96,32 +110,38 @@ def _train(
     intervals: jax.Array,
     key: jax.Array,
 ) -> Observables:
-    """Observables after each interval; `rate` and `second_rate` are per sample of the batch."""
-    k, d = frame.shape
+    """Observables after each interval; `rate` and `second_rate` are per sample of the batch, times the schedule."""
+    (k, d), m = frame.shape, bias.size
 
-    def step(weights: Weights, x: jax.Array, y: jax.Array) -> Weights:
+    def step(state: tuple[Weights, Any], x: jax.Array, y: jax.Array) -> tuple[Weights, Any]:
         """One step on a batch x (batch, d)."""
+        weights, t = state
+        gamma = 1.0 if schedule is None else schedule(t)
+        first_rate, last_rate = ((gamma * part).astype(jnp.float32) for part in (rate, second_rate))
         gradient = loss_and_gradient(functions, weights, bias, x, y)[1]
-        first = weights.first - rate * gradient.first
+        first = weights.first - first_rate * gradient.first
         if spherical:
             first = first * (norm / jnp.linalg.norm(first, axis=1, keepdims=True))
-        return Weights(first, weights.second - second_rate * gradient.second)
+        moved = Weights(first, weights.second - last_rate * gradient.second)
+        return moved, None if t is None else t + gamma * rate * (batch / m)
 
-    def run_block(carry: tuple[Weights, jax.Array, jax.Array]) -> tuple[Weights, jax.Array, jax.Array]:
-        weights, key, left = carry
+    def run_block(carry: tuple[tuple[Weights, Any], jax.Array, jax.Array]) -> Any:
+        state, key, left = carry
         key, input_key, label_key = jax.random.split(key, 3)
         x = draw_inputs(input_key, (block, batch, d), inputs)
         z = x[..., :k] if inputs == "gaussian" else x @ frame.T
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
-        weights = jax.lax.fori_loop(0, count, lambda i, weights: step(weights, x[i], y[i]), weights)
-        return weights, key, left - count
+        state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
+        return state, key, left - count
 
-    def interval(carry: tuple[Weights, jax.Array], length: jax.Array) -> tuple[tuple[Weights, jax.Array], Observables]:
-        weights, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
-        return (weights, key), observe(weights, frame)
+    def interval(carry: tuple[tuple[Weights, Any], jax.Array], length: jax.Array) -> Any:
+        state, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
+        return (state, key), observe(state[0], frame)
 
-    return jax.lax.scan(interval, (weights, key), intervals)[1]
+    # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
+    time_zero = None if schedule is None else jnp.zeros((), jnp.float64)
+    return jax.lax.scan(interval, ((weights, time_zero), key), intervals)[1]
 
 
 one_pass_sgd = Method("one-pass-sgd", CITATIONS, refuses, solve)

@@ -24,10 +24,12 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.activations import as_activation
+from limen.problem.rates import rate_function, steps_at
 from limen.result import Result
 from limen.simulation.chain_steps import ChainFunctions, ChainRates, ChainState, committee_label, run, target_label
 from limen.simulation.one_pass_sgd import refuses
 from limen.simulation.training_record import Observables, stayed_finite, training_dataset
+from limen.simulation.work import check_chain_work
 
 CITATIONS = ("arnaboldi2023escaping", "saad1995", "goldt2019")
 LARGEST_D = 2**32 - 1  # sizes enter random keys as 32 bits
@@ -38,7 +40,8 @@ _ROUNDING = 1e-10
 def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
     r"""One run of the chain from the start of `start_overlaps`: overlaps at `times`, whatever $d$.
 
-    Times are $t=\text{steps}\cdot\gamma/(dm)$, rounded to whole steps. $O((p+k)^3)$ a step.
+    Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
+    $O((p+k)^3)$ a step; runs above `MOST_CHAIN_WORK` are refused.
     """
     return solve_seeds(problem, times, d, (seed,))[0]
 
@@ -52,7 +55,10 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
     ratio = algorithm.second_layer_ratio if isinstance(algorithm, OnePassSGD) else 1.0
     _check_dimension(d, network.width + k)
-    steps = np.rint(times * d * network.width / algorithm.rate).astype(np.int64)
+    rate = algorithm.rate
+    steps = steps_at(rate, times, d * network.width)
+    check_chain_work(d, int(steps[-1]), len(seeds), network.width + k)
+    scale = 1.0 if isinstance(rate, str) else rate
     starts = [start_overlaps(problem, d, seed) for seed in seeds]
     overlap, gram = (np.stack(part) for part in zip(*starts, strict=True))
     second = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (len(seeds), 1))
@@ -65,10 +71,11 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         isinstance(algorithm, SphericalSGD),
         network.train_second_layer,
         batch,
+        rate_function(rate) if isinstance(rate, str) else None,
     )
     rates = ChainRates(
-        algorithm.rate / (d * network.width * batch),
-        ratio * algorithm.rate / (d * network.width * batch),
+        scale / (d * network.width * batch),
+        ratio * scale / (d * network.width * batch),
         problem.target.noise**0.5,
         np.asarray(network.per_neuron("bias"), dtype=float),
         (),
@@ -131,12 +138,13 @@ def chain(
     second, read_out = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (a, a_star))
     _check_order_parameters(gram, overlap, teacher, second, read_out)
     _check_dimension(d, p + k)
-    if not rate > 0.0:
-        raise InputError(f"rate must be positive, got {rate}.")
+    if not (isinstance(rate, (int, float, np.number)) and 0.0 < rate < np.inf):
+        raise InputError(f"rate must be positive and finite, got {rate!r}.")
     if not noise >= 0.0:
         raise InputError(f"noise must not be negative, got {noise}.")
     recorded_steps = _recorded_steps(steps)
     seeds = _seed_tuple(seeds)
+    check_chain_work(d, int(recorded_steps[-1]), len(seeds), p + k)
     function = as_activation(activation).function
     functions = ChainFunctions(
         function, square_slope, committee_label(function), False, noise > 0.0, spherical, train_second_layer, 1

@@ -92,8 +92,10 @@ def _tilted(covariance: jax.Array, readout: jax.Array, label_noise: jax.Array, i
     # rows of (I + C_SS)^{-1} C_S.
     solved_i = (width_j[:, None] * with_i - between[:, None] * with_j) / determinant[:, None]
     solved_j = (width_i[:, None] * with_j - between[:, None] * with_i) / determinant[:, None]
-    tilted = covariance - solved_i[:, :, None] * with_i[:, None, :] - solved_j[:, :, None] * with_j[:, None, :]
     root = jax.lax.rsqrt(1.0 + variance - solved_i * with_i - solved_j * with_j)
-    angle = arcsine(tilted * root[:, :, None] * root[:, None, :])
-    square = 2.0 / np.pi * jnp.sum((angle @ readout) * readout, axis=1)
+    # The tilted covariance is symmetric: one arcsine for each pair of fields.
+    a, b = np.triu_indices(readout.size)
+    tilted = covariance[a, b] - solved_i[:, a] * with_i[:, b] - solved_j[:, a] * with_j[:, b]
+    angle = arcsine(tilted * root[:, a] * root[:, b])
+    square = 2.0 / np.pi * angle @ (np.where(a == b, 1.0, 2.0) * readout[a] * readout[b])
     return 2.0 / np.pi * jax.lax.rsqrt(determinant) * (square + label_noise)

@@ -28,11 +28,10 @@ from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
 from limen.theory.one_pass.population import Population
 from limen.theory.one_pass.right_hand_side import check_rate_and_noise
 from limen.theory.one_pass.smooth_population import SmoothPopulation
+from limen.theory.one_pass.symmetry import lasting_symmetry
 
 CITATIONS = ("saad1995", "goldt2019")
 TOLERANCE, ROUGH_TOLERANCE = 1e-8, 1e-5
-# Equal to this part of their size, two units count as exchangeable.
-SAME = 1e-13
 
 
 @in_double
@@ -175,8 +174,10 @@ def flows(
     check_rate_and_noise(rates, noises)  # pyright: ignore[reportArgumentType]
     grams = np.broadcast_to(gram, (sets, *gram.shape[-2:]))
     overlaps = np.broadcast_to(overlap, (sets, *overlap.shape[-2:]))
-    checked = [checked_overlaps(one, other, P, a, a_star) for one, other in zip(grams, overlaps, strict=True)]
-    starts = Overlaps(*(jnp.stack(parts) for parts in zip(*(start for start, _, _ in checked), strict=True)))
+    distinct = sets if max(gram.ndim, overlap.ndim) == 3 else 1
+    checked = [checked_overlaps(grams[i], overlaps[i], P, a, a_star) for i in range(distinct)]
+    parts = zip(*(start for start, _, _ in checked), strict=True)
+    starts = Overlaps(*(jnp.broadcast_to(jnp.stack(part), (sets, *part[0].shape)) for part in parts))
     _, teacher_gram, teacher_weights = checked[0]
     p = starts.second_layer.shape[1]
     grid = time_grid(times, counts_steps=False)
@@ -229,37 +230,6 @@ def checked_tolerance(tolerance: float | None, activation: Activation) -> float:
     if not 1e-13 <= tolerance <= 0.1:
         raise InputError(f"tolerance must be between 1e-13 and 0.1, got {tolerance!r}.")
     return tolerance
-
-
-def lasting_symmetry(
-    start: Overlaps, motion: Motion, population: Population, teacher_weights: np.ndarray | None
-) -> str | None:
-    """A symmetry of the start that the flow keeps for ever, in words, or None."""
-    gram, overlap, second_layer = (np.asarray(part) for part in start)
-    if not overlap.any() and not np.asarray(motion.slope(population, start, jnp.asarray(0.0)).overlap).any():
-        return "the overlap with the target starts at zero and stays there for ever"
-    students = _exchangeable(gram, np.column_stack([overlap, second_layer]))
-    if students is not None:
-        return f"students {students[0]} and {students[1]} start with equal overlaps and stay equal for ever"
-    if teacher_weights is not None:
-        columns = np.column_stack([overlap.T, teacher_weights])
-        teachers = _exchangeable(np.asarray(population.teacher_gram), columns)
-        if teachers is not None:
-            return f"every student overlaps equally with teachers {teachers[0]} and {teachers[1]}, and will for ever"
-    return None
-
-
-def _exchangeable(gram: np.ndarray, rows: np.ndarray) -> tuple[int, int] | None:
-    """Two units whose exchange changes neither the Gram matrix nor the order of the rows."""
-    scale = SAME * (1.0 + np.abs(rows).max())
-    for i in range(len(gram)):
-        for j in range(i):
-            if np.abs(rows[i] - rows[j]).max() > scale or abs(gram[i, i] - gram[j, j]) > SAME * gram[i, i]:
-                continue
-            others = np.delete(np.arange(len(gram)), [i, j])
-            if np.abs(gram[i, others] - gram[j, others]).max(initial=0.0) <= SAME * gram[i, i]:
-                return j, i
-    return None
 
 
 def flow_result(

@@ -1,7 +1,6 @@
 r"""Integration of the overlap equations: adaptive Runge–Kutta, dense output, divergence caught."""
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import diffrax
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.problem import formula as formulas
+from limen.problem.rates import rate_function
 from limen.problem.spec import InputError
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.population import Population
@@ -69,18 +68,11 @@ class Path(NamedTuple):
     steps: jax.Array
 
 
-@lru_cache(maxsize=64)
-def schedule_shape(text: str) -> Callable[[jax.Array], jax.Array]:
-    """A formula in `t` as a function; the same object for equal formulas."""
-    tree = formulas.parse(text, ("t",))
-    return lambda t: formulas.evaluate(tree, {"t": t}) + 0.0 * t
-
-
 def schedule(rate: float | str, factor: float, last: float) -> Schedule:
     """The rate, a number or a formula in `t`, times a factor; refused where it is negative before `last`."""
     if not isinstance(rate, str):
         return Schedule(jnp.asarray(rate * factor))
-    shape = schedule_shape(rate)
+    shape = rate_function(rate)
     values = np.asarray(shape(jnp.linspace(0.0, last, 1001)))
     if not np.isfinite(values).all() or values.min() < 0:
         raise InputError(f"rate must be finite and not negative at all times, got {values.min():g} from {rate!r}.")

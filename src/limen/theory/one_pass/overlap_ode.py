@@ -17,7 +17,6 @@ from limen.theory.one_pass.flow import (
     CITATIONS,
     checked_tolerance,
     flow_result,
-    lasting_symmetry,
     motion_of,
     solver_of,
 )
@@ -25,6 +24,7 @@ from limen.theory.one_pass.frozen_points import POINTS
 from limen.theory.one_pass.integration import Motion, integrate_many, integrate_one
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.symmetry import lasting_symmetry
 
 
 def refuses(problem: object) -> str | None:

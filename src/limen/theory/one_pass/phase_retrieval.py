@@ -30,6 +30,8 @@ def refuses(problem: object) -> str | None:
     network, target = problem.network, problem.target
     if not isinstance(problem.algorithm, SphericalSGD):
         return f"it solves SphericalSGD, not {type(problem.algorithm).__name__}."
+    if isinstance(problem.algorithm.rate, str):
+        return f"it solves a constant rate, not {problem.algorithm.rate!r}."
     if network.width != 1 or network.train_second_layer:
         return "it solves one neuron with a fixed second layer."
     if network.activation != Activation(formula="square") and network.activation.formula not in ("z**2", "z*z"):
@@ -56,7 +58,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
     """
     began = time.perf_counter()
     algorithm = problem.algorithm
-    assert isinstance(algorithm, SphericalSGD)
+    assert isinstance(algorithm, SphericalSGD) and not isinstance(algorithm.rate, str)
     rate, noise = algorithm.rate, problem.target.noise
     if d is not None and seeds:
         starts = np.array([start_overlaps(problem, d, seed)[0][0, 0] for seed in seeds])

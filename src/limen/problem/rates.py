@@ -1,0 +1,84 @@
+r"""Learning rates of one-pass SGD: a positive number, or a formula in the time `t`.
+
+With a formula the clock runs at the rate itself: step number $\nu$ advances the time by $dt=\gamma(t)/(dm)$, so that
+the flow of the population gradient does not see the schedule and only the noise of SGD does.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BeforeValidator
+
+from limen.precision import in_double
+from limen.problem import formula as formulas
+from limen.problem.spec import InputError
+
+# Formulas are probed on this grid when they are given, and up to the last time when they are used.
+PROBED_UNTIL, PROBES = 1.0, 1001
+PANELS = 512
+
+
+def checked_rate(value: Any) -> float | str:
+    """A positive number, or a formula in `t` that is positive just after the start; anything else is refused.
+
+    A formula without `t` becomes the number it is.
+    """
+    if isinstance(value, str):
+        tree = formulas.parse(value, ("t",))
+        check_rate_until(value, PROBED_UNTIL)
+        return value if "t" in formulas.names_in(tree) else float(rate_values(value, np.zeros(1))[0])
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InputError(f"rate must be a number or a formula in t, got {value!r}.")
+    if not np.isfinite(value):
+        raise InputError(f"rate must be a finite number, got {value!r}.")
+    if not value > 0.0:
+        raise InputError(f"rate must be greater than 0, got {value!r}.")
+    return float(value)
+
+
+@lru_cache(maxsize=64)
+def rate_function(text: str) -> Callable[[Any], Any]:
+    """A formula in `t` as a function of JAX arrays; the same object for equal formulas."""
+    tree = formulas.parse(text, ("t",))
+    return lambda t: formulas.evaluate(tree, {"t": t}) + 0.0 * t  # the sum gives constants the shape of t
+
+
+@in_double
+def rate_values(rate: float | str, times: np.ndarray) -> np.ndarray:
+    """The rate at these times."""
+    if not isinstance(rate, str):
+        return np.full(np.shape(times), float(rate))
+    return np.asarray(rate_function(rate)(np.asarray(times, dtype=float)))
+
+
+def check_rate_until(rate: float | str, last: float) -> None:
+    """Refuses a formula that is not finite and positive from 0 to `last`."""
+    times = np.linspace(0.0, last, PROBES)
+    values = rate_values(rate, times)
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
+    if wrong.size:
+        at = int(wrong[0])
+        raise InputError(f"rate must be finite and positive, got {values[at]:g} at t = {times[at]:g} from {rate!r}.")
+
+
+def steps_at(rate: float | str, times: np.ndarray, weights: int) -> np.ndarray:
+    r"""Whole steps of SGD up to each time: $\nu(t)=dm\int_0^t\frac{du}{\gamma(u)}$, rounded.
+
+    `weights` is $dm$: one step advances the time by $\gamma(t)/(dm)$. Gauss–Legendre on 512 panels of the time span,
+    broken at the `times`.
+    """
+    if not isinstance(rate, str):
+        return np.rint(times * weights / rate).astype(np.int64)
+    last = float(times[-1])
+    check_rate_until(rate, last)
+    edges = np.union1d(np.linspace(0.0, last, PANELS + 1), times)
+    nodes, parts = np.polynomial.legendre.leggauss(8)
+    halves = 0.5 * np.diff(edges)
+    points = (edges[:-1] + halves)[:, None] + halves[:, None] * nodes
+    count = np.concatenate([[0.0], np.cumsum((halves[:, None] * parts / rate_values(rate, points)).sum(axis=1))])
+    return np.rint(count[np.searchsorted(edges, times)] * weights).astype(np.int64)
+
+
+Rate = Annotated[float | str, BeforeValidator(checked_rate)]
