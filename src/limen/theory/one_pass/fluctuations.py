@@ -1,10 +1,8 @@
 r"""Spread of the overlaps at finite $d$: the linear noise around the deterministic flow.
 
 $\dot S=\mathcal AS+S\mathcal A^\top+\frac\gamma{dpB}\Sigma$, with $\mathcal A$ the Jacobian of the flow and $\Sigma$
-the covariance of the increments of one sample in units of the step: $\Delta M_{ir}=H_i\lambda^*_r$,
-$\Delta Q_{ij}=H_i\lambda_j+H_j\lambda_i+\frac\gamma{pB}H_iH_j$, $\Delta a_i=\epsilon_a\sigma_ie$,
-$H_i=a_i\sigma'_ie$, where $|x|^2$ is replaced by $d$. Valid while the spread is small against the overlaps: not on
-the way out of a saddle from a random start.
+the covariance of the increments of one sample in units of the step (`limen.theory.one_pass.increments`). Valid while
+the spread is small against the overlaps: not on the way out of a saddle from a random start.
 """
 
 import time
@@ -21,14 +19,13 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Result
-from limen.theory.one_pass.committee import SQUARE, sampled_problem
 from limen.theory.one_pass.flow import CITATIONS
-from limen.theory.one_pass.frozen_points import POINTS, frozen_points
+from limen.theory.one_pass.frozen_points import POINTS
+from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.integration import MOST_STEPS, Motion
 from limen.theory.one_pass.overlap_ode import given_overlaps, population_of, problem_motion, refuses
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.population import Population
-from limen.theory.one_pass.right_hand_side import projected
 from limen.theory.one_pass.sampled_population import SampledPopulation
 
 TOLERANCE = 1e-7
@@ -62,7 +59,7 @@ def fluctuations(
     batch = getattr(problem.algorithm, "batch", 1)
     path, covariance, fine = _spread(
         population,
-        increment_sample(problem, points),
+        problem_increments(problem, points),
         start,
         motion,
         jnp.asarray(grid),
@@ -80,40 +77,6 @@ def fluctuations(
     status = f"linear noise around the flow at d = {d}." if fine else "the flow diverges: take a smaller rate."
     statistics = {"seconds": time.perf_counter() - began}
     return Result(dataset, problem.describe(), "theory", bool(fine), status, statistics, (), CITATIONS)
-
-
-def increment_sample(problem: TwoLayer, points: int = POINTS) -> SampledPopulation:
-    """Frozen points at which single samples are looked at, label noise among their coordinates."""
-    network, target = problem.network, problem.target
-    sampled = sampled_problem(network.activation, network.per_neuron("bias"), target, problem.loss, points)
-    if target.noise == 0.0 or problem.loss != SQUARE:
-        return sampled
-    # For square loss label noise is averaged by hand elsewhere; increments need it as a coordinate.
-    dimension = network.width + target.latents + int(target.uses_inner_noise) + 1
-    nodes, weights = frozen_points(dimension, points)
-    return eqx.tree_at(
-        lambda one: (one.points, one.weights),
-        SampledPopulation(**{**vars(sampled), "sampled_noise": True}),
-        (jnp.asarray(nodes), jnp.asarray(weights)),
-    )
-
-
-def increment_covariance(sampled: SampledPopulation, overlaps: Overlaps, motion: Motion, t: jax.Array) -> jax.Array:
-    r"""$\Sigma$: covariance of the packed increments of one sample, in units of the step."""
-    p = overlaps.second_layer.size
-    sample = sampled.sample(overlaps)
-    push = overlaps.second_layer[:, None] * sample.slopes * sample.residual
-    inward = push[:, None] * sample.fields[:p]
-    gram = inward + jnp.swapaxes(inward, 0, 1) + motion.noise(t) * push[:, None] * push
-    toward = push[:, None] * sample.fields[p:]
-    speed = 0.0 if motion.second_layer is None else motion.second_layer
-    increments = Overlaps(gram, toward, speed * sample.values * sample.residual)
-    if motion.spherical:
-        increments = jax.vmap(lambda one: projected(overlaps, one), in_axes=-1, out_axes=-1)(increments)
-    flat = jnp.concatenate([part.reshape(-1, sample.residual.size) for part in (increments.overlap, increments.gram)])
-    flat = jnp.concatenate([flat, increments.second_layer])
-    centred = flat - (flat @ sampled.weights)[:, None]
-    return (centred * sampled.weights) @ centred.T
 
 
 @eqx.filter_jit
