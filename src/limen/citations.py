@@ -11,10 +11,31 @@ BIBTEX = {
   title = {Dynamics of stochastic gradient descent for two-layer neural networks in the teacher-student setup},
   booktitle = {Advances in Neural Information Processing Systems}, volume = {32}, year = {2019}
 }""",
+    "veiga2022": """@inproceedings{veiga2022,
+  author = {Veiga, Rodrigo and Stephan, Ludovic and Loureiro, Bruno and Krzakala, Florent and Zdeborov{\\'a}, Lenka},
+  title = {Phase diagram of stochastic gradient descent in high-dimensional two-layer neural networks},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {35}, year = {2022}
+}""",
     "arnaboldi2023escaping": """@article{arnaboldi2023escaping,
   author = {Arnaboldi, Luca and Krzakala, Florent and Loureiro, Bruno and Stephan, Ludovic},
   title = {Escaping mediocrity: how two-layer networks learn hard generalized linear models with {SGD}},
   journal = {arXiv preprint arXiv:2305.18502}, year = {2023}
+}""",
+    "arnaboldi2023high": """@article{arnaboldi2023high,
+  author = {Arnaboldi, Luca and Stephan, Ludovic and Krzakala, Florent and Loureiro, Bruno},
+  title = {From high-dimensional and mean-field dynamics to dimensionless {ODEs}: A unifying approach to {SGD} in
+    two-layers networks},
+  journal = {arXiv preprint arXiv:2302.05882}, year = {2023}
+}""",
+    "berthier2023": """@article{berthier2023,
+  author = {Berthier, Rapha{\\"e}l and Montanari, Andrea and Zhou, Kangjie},
+  title = {Learning time-scales in two-layers neural networks},
+  journal = {arXiv preprint arXiv:2303.00055}, year = {2023}
+}""",
+    "safran2018": """@inproceedings{safran2018,
+  author = {Safran, Itay and Shamir, Ohad},
+  title = {Spurious Local Minima are Common in Two-Layer {ReLU} Neural Networks},
+  booktitle = {International Conference on Machine Learning}, year = {2018}
 }""",
     "montanari2026": """@article{montanari2026,
   author = {Montanari, Andrea and Wang, Zihao},

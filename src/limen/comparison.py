@@ -204,6 +204,9 @@ def _scale(theory: xr.DataArray, simulation: xr.DataArray) -> float:
     if values.size == 0:
         return 1.0
     spread, size = float(np.ptp(values)), float(np.abs(values).max())
+    if centre.size == 1:
+        # One number has no range, and its deviation must not serve as one.
+        return size or 1.0
     return spread if spread > 0.02 * size else (size or 1.0)
 
 

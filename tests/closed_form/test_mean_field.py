@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from limen.problem import InputError
+from limen.theory.one_pass.flow import flow
 from limen.theory.one_pass.mean_field import mean_field
 
 TIMES = [0.0, 0.5, 1.5]
@@ -95,13 +96,45 @@ def test_finite_dimension_raises_the_risk_by_its_closed_form():
     assert float(finite[0] - infinite[0]) == pytest.approx(30 * 29 * 0.25 / 60 / 900)
 
 
+def test_quadrature_over_angles_reproduces_the_explicit_term_of_the_square():
+    """Gauss–Gegenbauer against the closed form, second layers not one; without d both differ visibly."""
+    overlap, rest = start(20)
+    second = np.linspace(0.6, 1.4, 20)
+    arguments = (overlap, rest, np.eye(2), second, [1.0, 0.8])
+    closed = mean_field(*arguments, "square", 0.0, 0.0, TIMES, d=9).dataset
+    general = mean_field(*arguments, "1.0*z**2", 0.0, 0.0, TIMES, d=9).dataset
+    np.testing.assert_allclose(general.excess_risk, closed.excess_risk, atol=2e-6)
+    np.testing.assert_allclose(general.overlap, closed.overlap, atol=1e-5)
+    without = mean_field(*arguments, "square", 0.0, 0.0, TIMES).dataset
+    assert float(np.abs(without.excess_risk - closed.excess_risk).max()) > 0.01
+
+
+@pytest.mark.parametrize(("activation", "width"), [("square", 160), ("relu", 60)])
+def test_finite_dimension_is_that_of_the_full_overlap_equations(activation, width):
+    """d = 8, starts on the sphere: the full flow; leaving the correction out is caught."""
+    k, d, rng = 2, 8, np.random.default_rng(1)
+    times = [0.0, 0.5, 1.0]
+    worst = {d: 0.0, None: 0.0}
+    for _ in range(2):
+        neurons = rng.normal(size=(width, d))
+        neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
+        overlap, gram = neurons[:, :k], neurons @ neurons.T
+        full = flow(gram, overlap, np.eye(k), 1.0, 1.0, activation, 0.0, 0.0, times, tolerance=1e-6).dataset.excess_risk
+        for size in worst:
+            rest = 1.0 - (overlap**2).sum(axis=1)
+            particles = mean_field(overlap, rest, np.eye(k), 1.0, 1.0, activation, 0.0, 0.0, times, d=size).dataset
+            worst[size] = max(worst[size], float(np.abs(particles.excess_risk - full).max() / full[0]))
+    assert worst[d] < 0.015
+    assert worst[None] > 2.5 * worst[d]
+
+
 def test_what_is_refused():
     overlap, rest = start(4)
     with pytest.raises(InputError, match="P must be positive definite"):
         mean_field(overlap, rest, np.ones((2, 2)), 1.0, 1.0, "square", 0.0, 0.0, TIMES)
     with pytest.raises(InputError, match="q0 must not be negative"):
         mean_field(overlap, -rest, np.eye(2), 1.0, 1.0, "square", 0.0, 0.0, TIMES)
-    with pytest.raises(InputError, match="d is an option of the activation square"):
-        mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "tanh", 0.0, 0.0, TIMES, d=100)
+    with pytest.raises(InputError, match=r"at least k \+ 2 = 4, got 3"):
+        mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "tanh", 0.0, 0.0, TIMES, d=3)
     with pytest.raises(InputError, match="no kink away from 0"):
         mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "relu(z-1)", 0.0, 0.0, TIMES)

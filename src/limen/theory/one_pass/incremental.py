@@ -7,6 +7,12 @@ $$\epsilon\,\dot a_i=\sum_\ell\sigma_\ell s_i^\ell r_\ell,\qquad
 r_\ell=\varphi_\ell-\frac{\sigma_\ell}m\sum_ja_js_j^\ell,$$
 excess risk $\frac12\sum_\ell r_\ell^2$. The learning-rate ratio of the second layer is $1/\epsilon$; as $\epsilon\to0$
 degree $\ell$ is learnt at a time of order $\epsilon^{1/(2\ell)}$, $\ell\ge1$ (a logarithm more at $\ell=1$).
+
+A network of finite width $m$ differs at order $1/m$. Part of that is the kernel of a neuron with itself, $\langle
+u_i,u_i\rangle=1$ where the particles have $s_i^2$: it adds $-\sum_\ell\frac{\sigma_\ell^2}ma_i(1-s_i^{2\ell})$ to
+$\epsilon\dot a_i$, $\frac{\sigma_\ell}ma_is_i^\ell$ to $r_\ell$ in $\dot s_i$, and
+$\frac1{2m^2}\sum_{i\ell}\sigma_\ell^2a_i^2(1-s_i^{2\ell})$ to the risk. The overlaps that different neurons acquire
+outside the target's direction are of the same order and are left out.
 """
 
 import time
@@ -16,11 +22,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
+from scipy.special import ndtri
 
 from limen.problem.spec import InputError
 from limen.result import Result
 
-CITATIONS = ("arnaboldi2023escaping",)
+CITATIONS = ("berthier2023",)
 
 
 def incremental_learning(
@@ -30,8 +37,10 @@ def incremental_learning(
     times: Sequence[float] | np.ndarray,
     width: int = 200,
     seed: int = 0,
+    second_layer: Sequence[float] | np.ndarray | None = None,
+    self_term: bool = False,
 ) -> Result:
-    r"""Particles with $a_i(0)\sim N(0,1)$ of mean zero and $s_i(0)=0$.
+    r"""Particles with $s_i(0)=0$ and $a_i(0)$ given or drawn from $N(0,1)$ and centred.
 
     Args:
         activation_series, target_series: $\sigma_\ell$ and $\varphi_\ell$, $\ell=0..L$, of equal length.
@@ -39,6 +48,8 @@ def incremental_learning(
         times: increasing; the first layer's time.
         width: number of particles.
         seed: of the second layer at the start.
+        second_layer: $a_i(0)$, `width` of them, in place of the draw; `normal_quantiles(width)` has no sampling error.
+        self_term: whether a neuron's kernel with itself is that of width $m$, or that of particles for $m=\infty$.
 
     Returns:
         `excess_risk` (time), `residual` $r_\ell$ (time, degree), `learning_time` (degree): when $|r_\ell|$ is first
@@ -53,6 +64,11 @@ def incremental_learning(
     degrees = np.arange(sigma.size)
     normals = np.random.default_rng(seed).normal(size=width)
     second = normals - normals.mean() if width > 1 else normals
+    if second_layer is not None:
+        second = np.asarray(second_layer, dtype=float)
+        if second.shape != (width,) or not np.isfinite(second).all():
+            raise InputError(f"second_layer must be {width} numbers, as many as width, got shape {second.shape}.")
+    own = sigma**2 / width if self_term else np.zeros_like(sigma)
 
     def parts(state: np.ndarray) -> tuple[np.ndarray, ...]:
         a, s = state[:width], state[width:]
@@ -63,38 +79,57 @@ def incremental_learning(
 
     def slope(t: float, state: np.ndarray) -> np.ndarray:
         a, s, powers, lower, residual = parts(state)
-        return np.concatenate([powers @ (sigma * residual) / epsilon, a * (1 - s**2) * (lower @ (sigma * residual))])
+        fast = powers @ (sigma * residual) - a * ((1.0 - powers**2) @ own)
+        slow = lower @ (sigma * residual) + a * ((lower * powers) @ own)
+        return np.concatenate([fast / epsilon, a * (1 - s**2) * slow])
 
     def jacobian(t: float, state: np.ndarray) -> np.ndarray:
         a, s, powers, lower, residual = parts(state)
         second_power = degrees * (degrees - 1) * s[:, None] ** np.maximum(degrees - 2, 0)
-        force = lower @ (sigma * residual)
+        self_force = (lower * powers) @ own
+        force = lower @ (sigma * residual) + a * self_force
         by_a, by_s = -(sigma**2) * powers / width, -(sigma**2) * lower * a[:, None] / width
-        top = np.concatenate([powers @ by_a.T, powers @ by_s.T + np.diag(force)], axis=1) / epsilon
+        fast_by_a = powers @ by_a.T - np.diag((1.0 - powers**2) @ own)
+        # The derivative of -a(1 - s^2l) in s is 2a s^l l s^(l-1): twice the self-force, once already in the force.
+        top = np.concatenate([fast_by_a, powers @ by_s.T + np.diag(force + a * self_force)], axis=1) / epsilon
         front = (a * (1 - s**2))[:, None]
-        own = a * (1 - s**2) * (second_power @ (sigma * residual)) - 2 * a * s * force
-        left = front * (lower @ by_a.T) + np.diag((1 - s**2) * force)
-        return np.concatenate([top, np.concatenate([left, front * (lower @ by_s.T) + np.diag(own)], axis=1)], axis=0)
+        bend = second_power @ (sigma * residual) + a * ((second_power * powers + lower**2) @ own)
+        diagonal = a * (1 - s**2) * bend - 2 * a * s * force
+        left = front * (lower @ by_a.T) + np.diag((1 - s**2) * (force + a * self_force))
+        right = front * (lower @ by_s.T) + np.diag(diagonal)
+        return np.concatenate([top, np.concatenate([left, right], axis=1)], axis=0)
 
     start = np.concatenate([second, np.zeros(width)])
     solution = solve_ivp(slope, (0.0, grid[-1]), start, "Radau", jac=jacobian, dense_output=True, rtol=1e-6, atol=1e-9)
     dense = np.unique(np.concatenate([solution.t, np.geomspace(1e-3 * epsilon, grid[-1], 4000)]))
     fine = np.stack([parts(state)[4] for state in solution.sol(dense).T])
     learned = [_half_time(dense, fine[:, degree], phi[degree]) for degree in degrees]
-    residual = np.stack([parts(state)[4] for state in solution.sol(grid).T])
+    found = [parts(state) for state in solution.sol(grid).T]
+    residual = np.stack([one[4] for one in found])
+    excess = 0.5 * (residual**2).sum(axis=1)
+    excess += np.array([0.5 / width * (a**2 @ ((1.0 - powers**2) @ own)) for a, _, powers, _, _ in found])
     dataset = xr.Dataset(
         {
-            "excess_risk": (("time",), 0.5 * (residual**2).sum(axis=1)),
+            "excess_risk": (("time",), excess),
             "residual": (("time", "degree"), residual),
             "learning_time": (("degree",), np.array(learned)),
         },
         coords={"time": grid, "degree": degrees},
     )
     spec: dict[str, Any] = {"type": "incremental_learning", "epsilon": epsilon, "width": width, "seed": seed}
+    spec |= {"second_layer": second.tolist(), "self_term": self_term}
     spec |= {"activation_series": sigma.tolist(), "target_series": phi.tolist()}
     statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
     status = f"{width} particles." if solution.success else f"stopped at t = {solution.t[-1]:.4g}: {solution.message}"
     return Result(dataset, spec, "theory", bool(solution.success), status, statistics, (), CITATIONS)
+
+
+def normal_quantiles(width: int) -> np.ndarray:
+    """Second layer without sampling error: midpoint quantiles of N(0, 1), scaled to unit variance."""
+    if width < 2:
+        raise InputError(f"width must be at least 2, got {width}.")
+    quantiles = ndtri((np.arange(width) + 0.5) / width)
+    return quantiles / quantiles.std()
 
 
 def early_first_degree(times: np.ndarray, sigma: float, phi: float, epsilon: float, variance: float) -> np.ndarray:

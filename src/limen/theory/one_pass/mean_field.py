@@ -4,6 +4,10 @@ Write $U=MP^{-1}U^*+U^\perp$. From a rotation-invariant start the orthogonal par
 orthogonal, $Q\approx MP^{-1}M^\top+\mathrm{diag}(q)$ up to $e^{Ct}(p^{-1/2}+d^{-1/2})$, so that $p(k+1)$ numbers
 $(m_i,q_i)$ replace $p(p+k)$ (Arnaboldi et al. 2023). They follow the overlap equations with that $Q$,
 $\dot q_i=\dot Q_{ii}-2m_i^\top P^{-1}\dot m_i$.
+
+At finite $d$ the orthogonal parts of two neurons have an overlap $\sqrt{q_iq_j}\,\xi$, and as $p\to\infty$ the
+direction of each stays what it was: $\xi$ keeps the law of the overlap of two uniform unit vectors of $\mathbb R^D$,
+$D=d-k$, over which the kernels of different neurons are averaged.
 """
 
 import time
@@ -16,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
+from scipy.special import roots_gegenbauer
 
 from limen.gaussian.sobol import sobol_normals
 from limen.precision import in_double
@@ -26,6 +31,7 @@ from limen.result import Result
 CITATIONS = ("arnaboldi2023escaping",)
 DEGREES = 24
 POINTS = 1024
+NODES = 10
 
 
 @in_double
@@ -42,7 +48,7 @@ def mean_field(
     self_term: bool = True,
     d: int | None = None,
 ) -> Result:
-    r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer, $d\to\infty$.
+    r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer.
 
     Args:
         M0: overlaps with the teacher (p, k).
@@ -55,8 +61,11 @@ def mean_field(
         times: increasing, $t=\text{steps}\cdot\gamma/(dp)$.
         self_term: whether a neuron's kernel with itself uses $Q_{ii}=m_i^\top P^{-1}m_i+q_i$ (a network of width $p$)
             or $m_i^\top P^{-1}m_i$ (particles that stand for $p=\infty$). It is the leading term in $1/p$.
-        d: adds the leading finite-$d$ term of `square`, $\dot q_i\mathrel{-}=\frac8pq_i\sum_{j\ne i}q_j/(d-k)$ and risk
-            $+\frac1{p^2}\sum_{i\ne j}q_iq_j/(d-k)$ (second layers one).
+        d: the dimension, at least k + 2: kernels of different neurons are averaged over
+            $\xi\sim(1-\xi^2)^{(D-3)/2}$, $D=d-k$, by 10 Gauss–Gegenbauer nodes. For `square` this is explicit,
+            $\dot q_i\mathrel{-}=\frac8pa_iq_i\sum_{j\ne i}a_jq_j/D$ and risk
+            $+\frac1{p^2}\sum_{i\ne j}a_ia_jq_iq_j/D$. Exact as $p\to\infty$ at fixed $d$ and $\gamma/p\to0$; the
+            noise term of SGD, itself of order $\gamma/p$, is left at $d=\infty$. None is $d=\infty$.
 
     Returns:
         `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron).
@@ -69,20 +78,21 @@ def mean_field(
     grid = np.atleast_1d(np.asarray(times, dtype=float))
     function = as_activation(activation)
     square = function.formula in ("square", "z**2")
-    _check(overlap, norms, teacher, second, read_out, function, square, rate, noise, grid, d)
+    _check(overlap, norms, teacher, function, rate, noise, grid, d)
     numbers = np.array([rate, noise, 0.0 if d is None else 1.0 / (d - k), float(self_term)])
+    cosines = tuple(jnp.asarray(part) for part in _cosines(None if square or d is None else d - k))
     arguments = (jnp.asarray(np.linalg.inv(teacher)), jnp.asarray(teacher), jnp.asarray(second), jnp.asarray(read_out))
     points = jnp.asarray(sobol_normals(POINTS, p + k)) if rate > 0.0 and not square else jnp.zeros((1, p + k))
     fields = partial(_slopes, None if square else function.function, rate > 0.0)
 
     def slope(t: float, state: np.ndarray) -> np.ndarray:
-        moved = fields(jnp.asarray(state).reshape(p, k + 1), *arguments, jnp.asarray(numbers), points)[0]
+        moved = fields(jnp.asarray(state).reshape(p, k + 1), *arguments, jnp.asarray(numbers), points, cosines)[0]
         return np.asarray(moved).ravel()
 
     start = np.concatenate([overlap, norms[:, None]], axis=1).ravel()
     solution = solve_ivp(slope, (0.0, max(grid[-1], 1e-12)), start, "RK45", t_eval=grid, rtol=1e-7, atol=1e-9)
     states = solution.y.T.reshape(-1, p, k + 1)
-    risk = [float(fields(jnp.asarray(s), *arguments, jnp.asarray(numbers), points)[1]) for s in states]
+    risk = [float(fields(jnp.asarray(s), *arguments, jnp.asarray(numbers), points, cosines)[1]) for s in states]
     reached = len(states) == len(grid)
     dataset = xr.Dataset(
         {
@@ -93,6 +103,7 @@ def mean_field(
         coords={"time": grid[: len(states)]},
     )
     spec = {"type": "mean_field", "activation": function.label, "rate": rate, "noise": noise, "self_term": self_term}
+    spec |= {"width": p, "d": d}
     status = f"{p} particles." if reached else f"diverged at t = {solution.t[-1]:.4g}: take a smaller rate."
     statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
     return Result(dataset, spec, "theory", reached, status, statistics, (), CITATIONS)
@@ -109,6 +120,7 @@ def _slopes(
     read_out: jax.Array,
     numbers: jax.Array,
     points: jax.Array,
+    cosines: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array]:
     """Time derivative of (m, q), (p, k + 1), and the excess risk; `function` None is the square."""
     rate, noise, correction, self_term = numbers
@@ -133,20 +145,28 @@ def _slopes(
         fourth = (trace**2 + 2.0 * pair) * length + 4.0 * trace * (cross**2 @ signed)
         fourth = fourth + 8.0 * jnp.einsum("ib,b,bc,c,ic->i", cross, signed, joint, signed, cross)
         spread = 4.0 * (fourth + noise * length)
-        others = rest.sum() - rest
-        radial = radial - 4.0 / p * correction * rest * others
-        risk = risk + correction * (rest * others).sum() / p**2
+        weighted = second * rest
+        others = weighted.sum() - self_term * weighted
+        radial = radial - 4.0 / p * correction * weighted * others
+        risk = risk + correction * (weighted * others).sum() / p**2
     else:
         coefficients = _coefficients(function, variance)
-        slope_slope, curve_value = _kernels(coefficients[:p], coefficients, variance[:p], variance, cross)
+        # Without the self-term a particle meets another of its kind, whose orthogonal part points elsewhere.
+        apart = jnp.sqrt(rest[:, None] * rest) * (1.0 - self_term * jnp.eye(p))
+        apart = jnp.pad(apart, ((0, k), (0, k)))
+
+        def average(pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+            cosine, weight = pair
+            turned = joint + cosine * apart
+            slopes, curves, values = _kernels(coefficients, variance, turned)
+            return weight * slopes[:p], weight * curves[:p], weight * slopes[:p] * turned[:p], weight * values
+
+        parts = (part.sum(axis=0) for part in jax.lax.map(average, cosines))
+        slope_slope, curve_value, slope_along, pair_value = parts
         bend = curve_value @ signed
         drift = second[:, None] * (bend[:, None] * overlap + (slope_slope * signed) @ rows)
-        radial = second * (bend * length + (slope_slope * cross) @ signed)
-        correlation = joint / jnp.sqrt(variance[:, None] * variance)
-        powers = jnp.zeros_like(joint)
-        for m in range(DEGREES - 1, -1, -1):
-            powers = powers * correlation + coefficients[:, m, None] * coefficients[:, m]
-        risk = 0.5 * signed @ powers @ signed
+        radial = second * (bend * length + slope_along @ signed)
+        risk = 0.5 * signed @ pair_value @ signed
         spread = jnp.zeros(p)
         if noisy:
             latent = points[:, p:] @ jnp.linalg.cholesky(teacher).T
@@ -160,15 +180,29 @@ def _slopes(
 
 
 def _kernels(
-    own: jax.Array, other: jax.Array, own_variance: jax.Array, variance: jax.Array, covariance: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    r"""$E[\sigma'_i\sigma'_b]$ and $E[\sigma''_i\sigma_b]$ from Hermite coefficients, by Horner in the correlation."""
-    correlation = covariance / jnp.sqrt(own_variance[:, None] * variance)
-    slopes, curves = jnp.zeros_like(covariance), jnp.zeros_like(covariance)
+    coefficients: jax.Array, variance: jax.Array, covariance: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    r"""$E[\sigma'_i\sigma'_b]$, $E[\sigma''_i\sigma_b]$ and $E[\sigma_i\sigma_b]$ by Horner in the correlation."""
+    size = jnp.sqrt(variance[:, None] * variance)
+    correlation = covariance / size
+    slopes, curves, values = jnp.zeros_like(covariance), jnp.zeros_like(covariance), jnp.zeros_like(covariance)
     for m in range(DEGREES - 2, -1, -1):
-        slopes = slopes * correlation + (m + 1) * own[:, m + 1, None] * other[:, m + 1]
-        curves = curves * correlation + jnp.sqrt((m + 1.0) * (m + 2.0)) * own[:, m + 2, None] * other[:, m]
-    return slopes / jnp.sqrt(own_variance[:, None] * variance), curves / own_variance[:, None]
+        slopes = slopes * correlation + (m + 1) * coefficients[:, m + 1, None] * coefficients[:, m + 1]
+        curves = curves * correlation + ((m + 1) * (m + 2)) ** 0.5 * coefficients[:, m + 2, None] * coefficients[:, m]
+    for m in range(DEGREES - 1, -1, -1):
+        values = values * correlation + coefficients[:, m, None] * coefficients[:, m]
+    return slopes / size, curves / variance[:, None], values
+
+
+def _cosines(dimension: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for the overlap of two uniform unit vectors; None: orthogonal."""
+    if dimension is None:
+        return np.zeros(1), np.ones(1)
+    if dimension == 2:
+        # The arcsine law, where Gegenbauer's exponent is its limit 0.
+        return np.cos((2 * np.arange(NODES) + 1) * np.pi / (2 * NODES)), np.full(NODES, 1.0 / NODES)
+    nodes, weights = roots_gegenbauer(NODES, 0.5 * dimension - 1.0)
+    return nodes, weights / weights.sum()
 
 
 def _coefficients(function: Any, variance: jax.Array) -> jax.Array:
@@ -196,10 +230,7 @@ def _check(
     overlap: np.ndarray,
     norms: np.ndarray,
     teacher: np.ndarray,
-    second: np.ndarray,
-    read_out: np.ndarray,
     function: Activation,
-    square: bool,
     rate: float,
     noise: float,
     grid: np.ndarray,
@@ -219,9 +250,7 @@ def _check(
         raise InputError(f"noise must not be negative, got {noise}.")
     if grid.ndim != 1 or grid[0] < 0.0 or (np.diff(grid) <= 0.0).any():
         raise InputError("times must be an increasing list of non-negative numbers.")
-    if d is not None and (not square or np.any(second != 1.0) or np.any(read_out != 1.0)):
-        raise InputError("d is an option of the activation square with second layers 1 only.")
-    if d is not None and d <= k:
-        raise InputError(f"d must be larger than k = {k}, got {d}.")
+    if d is not None and not (d == int(d) and d >= k + 2):
+        raise InputError(f"d must be a whole number of at least k + 2 = {k + 2}, got {d}.")
     if any(point != 0.0 for point in function.breakpoints):
         raise InputError(f"activation must have no kink away from 0 here, got {function.label}.")
