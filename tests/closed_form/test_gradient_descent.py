@@ -18,6 +18,7 @@ from limen.problem import (
     target,
 )
 from limen.problem.algorithms import Algorithm
+from limen.problem.input_variances import input_variances
 from limen.problem.starts import Start
 from limen.result import Result
 from limen.simulation import training_record
@@ -164,6 +165,52 @@ def test_other_inputs_have_unit_variance_and_labels_of_the_target(inputs):
     # 14,400 entries: variance known to 4 * sqrt((kurtosis - 1) / 14400), kurtosis 4.5 for Student's t.
     assert np.var(x) == pytest.approx(1.0, abs=4 * np.sqrt(3.5 / x.size))
     assert inputs != "rademacher" or set(np.unique(x)) == {-1.0, 1.0}
+
+
+def test_inputs_of_several_variances():
+    overlap = ((0.3, -0.2), (0.1, 0.4))
+    problem = two_layer(link="z1 - 2*z2", noise=0.0, start=OverlapStart(overlap))
+    spectrum = input_variances((0.5, 2.0), (2 / 3, 1 / 3))
+    with jax.enable_x64(True):
+        setting = prepare(problem, 60, 1, "gaussian", "float64", spectrum)
+    x, y, frame = np.asarray(setting.sample.x), np.asarray(setting.sample.y), np.asarray(setting.frame)
+    covariance = np.diag(np.repeat([0.5, 2.0], [40, 20]))
+    np.testing.assert_allclose(frame @ frame.T, np.eye(2), atol=1e-14)
+    np.testing.assert_allclose(frame @ covariance @ frame.T, np.eye(2), atol=1e-14)
+    np.testing.assert_allclose((frame[:, :40] ** 2).sum(1), 2 / 3, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(setting.start.first) @ frame.T, overlap, atol=1e-14)
+    np.testing.assert_allclose(x @ frame.T @ [1.0, -2.0], y, atol=1e-5)
+    for part, variance in ((x[:, :40], 0.5), (x[:, 40:], 2.0)):
+        assert np.var(part) == pytest.approx(variance, rel=4 * np.sqrt(2 / part.size))
+
+
+def test_losses_on_inputs_of_several_variances():
+    """A linear neuron on a linear target: half of (theta - theta_*)^T Sigma (theta - theta_*)."""
+    problem = linear_neuron(GradientDescent(step=STEP))
+    spectrum = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3)}
+    run = simulate(problem, 3, d=60, seeds=[1], dtype="float64", **spectrum).dataset.isel(seed=0)
+    with jax.enable_x64(True):
+        setting = prepare(problem, 60, 1, "gaussian", "float64", input_variances(*spectrum.values()))
+    x, y, (frame,), (theta,) = (np.asarray(part) for part in (*setting.sample, setting.frame, setting.start.first))
+    variances = np.repeat([0.5, 2.0], [40, 20])
+    for step in range(4):
+        assert run.excess_risk[step] == pytest.approx(0.5 * variances @ (theta - frame) ** 2, abs=1e-10)
+        assert run.gram[step].item() == pytest.approx(theta @ theta, abs=1e-12)
+        theta = theta - STEP / len(y) * (x @ theta - y) @ x
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"inputs": "rademacher"}, "inputs must be gaussian"),
+        ({"fractions": (0.5, 0.5)}, "average to 1"),
+        ({"d": 4}, "at least 2 dimensions"),
+    ],
+)
+def test_bad_variances_are_refused(options, words):
+    options = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3), "d": 30, **options}
+    with pytest.raises(InputError, match=words):
+        simulate(two_layer(width=1), 2, seeds=1, **options)
 
 
 def test_a_seed_does_not_depend_on_its_company():

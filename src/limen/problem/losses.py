@@ -42,6 +42,11 @@ class Loss(Spec):
         r"""$\ell'(y,f)=\partial_f\ell$, elementwise."""
         return _slope(self.name)
 
+    @property
+    def curvature(self) -> Callable[[Any, Any], Any]:
+        r"""$\ell''(y,f)=\partial_f^2\ell$, elementwise; at a kink of $\ell'$ the value of one side."""
+        return _curvature(self.name)
+
 
 def as_loss(value: Any) -> Any:
     """Lets every argument that wants a loss also take its name."""
@@ -69,16 +74,23 @@ def _function(name: str) -> Callable[[Any, Any], Any]:
 
 @lru_cache(maxsize=64)
 def _slope(name: str) -> Callable[[Any, Any], Any]:
-    loss = _function(name)
+    return _derivative(_function(name))
 
-    def slope(y: Any, f: Any) -> Any:
+
+@lru_cache(maxsize=64)
+def _curvature(name: str) -> Callable[[Any, Any], Any]:
+    return _derivative(_slope(name))
+
+
+def _derivative(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def derivative(y: Any, f: Any) -> Any:
         import jax
         import jax.numpy as jnp
 
         f = jnp.asarray(f)
-        return jax.jvp(lambda output: loss(y, output), (f,), (jnp.ones_like(f),))[1]
+        return jax.jvp(lambda output: function(y, output), (f,), (jnp.ones_like(f),))[1]
 
-    return slope
+    return derivative
 
 
 def _square(y: Any, f: Any) -> Any:
@@ -106,8 +118,10 @@ def _squared_hinge(y: Any, f: Any) -> Any:
 def _huber(y: Any, f: Any, k: float) -> Any:
     import jax.numpy as jnp
 
-    r = jnp.abs(f - y)
-    return jnp.where(r <= k, 0.5 * r**2, k * (r - 0.5 * k))
+    r = f - y
+    size = jnp.abs(r)
+    # The square of r, not of its size: automatic second derivatives of the size vanish at zero.
+    return jnp.where(size <= k, 0.5 * r**2, k * (size - 0.5 * k))
 
 
 def _pseudo_huber(y: Any, f: Any, k: float) -> Any:

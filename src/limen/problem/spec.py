@@ -1,6 +1,6 @@
 """Frozen specifications: what a problem or an experiment *is*, checked when it is made."""
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         def __init__(self, **values: Any) -> None: ...
 
         def model_dump(self, *, mode: str) -> dict[str, Any]: ...
+
+        def model_copy(self, *, update: dict[str, Any]) -> Self: ...
 
 else:
     Model = BaseModel

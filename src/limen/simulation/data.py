@@ -40,7 +40,11 @@ def spread(vectors: np.ndarray, latents: int, seed: int, inputs: str) -> np.ndar
     d = vectors.shape[1]
     with jax.enable_x64(True):
         images = np.array(jax.random.normal(stream_key(seed, d, "teacher"), (latents, d), jnp.float64))
-    images /= np.linalg.norm(images, axis=1, keepdims=True)
+    return reflected(vectors, images / np.linalg.norm(images, axis=1, keepdims=True))
+
+
+def reflected(vectors: np.ndarray, images: np.ndarray) -> np.ndarray:
+    """Rows (vectors, d) after one Householder reflection per row of `images`, which sends that axis to the image."""
     for axis, image in enumerate(images):
         normal = -image
         normal[axis] += 1.0

@@ -40,16 +40,21 @@ def sample_size(problem: TwoLayer, d: int, dtype: str) -> int:
     return n
 
 
-def draw_sample(target: Target, n: int, frame: jax.Array, seed: int, inputs: str) -> Sample:
+def draw_sample(
+    target: Target, n: int, frame: jax.Array, seed: int, inputs: str, deviations: jax.Array | None = None
+) -> Sample:
     r"""$n$ inputs of the law `inputs` and their labels; `frame` (k, d) holds the latent directions.
 
-    Drawn in single precision, then given the dtype of `frame`, so that both precisions train on the same sample.
+    `deviations` (d,) are the standard deviations of the coordinates, 1 by default. Drawn in single precision, then
+    given the dtype of `frame`, so that both precisions train on the same sample.
     """
-    return _draw(target, inputs, n, frame, stream_key(seed, frame.shape[1], "samples"))
+    return _draw(target, inputs, n, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _draw(target: Target, inputs: str, n: int, frame: jax.Array, key: jax.Array) -> Sample:
+def _draw(
+    target: Target, inputs: str, n: int, frame: jax.Array, deviations: jax.Array | None, key: jax.Array
+) -> Sample:
     k, d = frame.shape
     input_key, label_key = jax.random.split(key)
     # A draw needs several times its own memory on the way: rows are drawn in blocks, in place (the last block is
@@ -58,8 +63,11 @@ def _draw(target: Target, inputs: str, n: int, frame: jax.Array, key: jax.Array)
 
     def draw_rows(i: jax.Array, x: jax.Array) -> jax.Array:
         block = draw_inputs(jax.random.fold_in(input_key, i), (rows, d), inputs)
+        if deviations is not None:
+            block = block * deviations.astype(block.dtype)
         return jax.lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), i * rows, axis=0)
 
     x = jax.lax.fori_loop(0, -(-n // rows), draw_rows, jnp.zeros((n, d), frame.dtype))
-    z = (x[:, :k] if inputs == "gaussian" else x @ frame.T).astype(jnp.float32)
+    along_axes = inputs == "gaussian" and deviations is None
+    z = (x[:, :k] if along_axes else x @ frame.T).astype(jnp.float32)
     return Sample(x, draw_labels(label_key, target, z).astype(frame.dtype))

@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.start_weights import start_weights
-from limen.problem import GradientDescent, TwoLayer
+from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.input_variances import InputVariances
 from limen.result import Result
-from limen.simulation.data import check_inputs, spread
+from limen.simulation.data import check_inputs, reflected, spread
+from limen.simulation.eigenspaces import coordinate_variances, even_directions
 from limen.simulation.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.training_record import (
     Observables,
@@ -33,21 +35,27 @@ class Rule(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """Everything a training needs, of one explicit dtype."""
+    """Everything a training needs, of one explicit dtype.
+
+    `deviations` (d,): standard deviations of the coordinates of the inputs, None where all are 1.
+    """
 
     sample: Sample
     start: Weights
     bias: jax.Array
     frame: jax.Array
     rule: Rule
+    deviations: jax.Array | None = None
 
 
 class Record(NamedTuple):
-    """Along recorded times: observables, empirical risk, and first layers (time, m, d) where they are kept."""
+    """Along recorded times: observables, empirical risk, first layers (time, m, d) where they are kept, and the
+    covariances of the fields of a fresh input where they are not the overlaps."""
 
     observables: Observables
     train_loss: jax.Array
     path: jax.Array | None
+    fields: Observables | None
 
 
 def refuses(problem: object) -> str | None:
@@ -59,9 +67,16 @@ def refuses(problem: object) -> str | None:
     return None
 
 
-def prepare(problem: TwoLayer, d: int, seed: int, inputs: str, dtype: str) -> Setting:
-    """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn."""
+def prepare(
+    problem: TwoLayer, d: int, seed: int, inputs: str, dtype: str, variances: InputVariances | None = None
+) -> Setting:
+    """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn.
+
+    With `variances` the directions of the target have the same weight per dimension in every eigenspace.
+    """
     check_inputs(inputs)
+    if variances is not None and inputs != "gaussian":
+        raise InputError(f"inputs must be gaussian with several variances, got {inputs!r}.")
     n = sample_size(problem, d, dtype)
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, GradientDescent)
@@ -69,17 +84,22 @@ def prepare(problem: TwoLayer, d: int, seed: int, inputs: str, dtype: str) -> Se
     def array(value: Any) -> jax.Array:
         return jnp.asarray(value, dtype)
 
-    frame = array(spread(np.eye(k, d), k, seed, inputs))
+    frame, first, deviations = np.eye(k, d), start_weights(problem, d, seed), None
+    if variances is None:
+        frame, first = (spread(vectors, k, seed, inputs) for vectors in (frame, first))
+    else:
+        images = even_directions(variances, k, d)
+        frame, first = (reflected(vectors, images) for vectors in (frame, first))
+        deviations = array(np.sqrt(coordinate_variances(variances, d)))
     rule = Rule(
         step=array(algorithm.step),
         second_step=array(algorithm.step if network.train_second_layer else 0.0),
         shrinkage=array(1.0 - algorithm.step * algorithm.weight_decay),
         norm=array(network.initial_norm),
     )
-    first = array(spread(start_weights(problem, d, seed), k, seed, inputs))
-    start = Weights(first, array(network.per_neuron("second_layer")))
-    sample = draw_sample(problem.target, n, frame, seed, inputs)
-    return Setting(sample, start, array(network.per_neuron("bias")), frame, rule)
+    start = Weights(array(first), array(network.per_neuron("second_layer")))
+    sample = draw_sample(problem.target, n, array(frame), seed, inputs, deviations)
+    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations)
 
 
 def updated(rule: Rule, spherical: bool, weights: Weights, gradient: Weights) -> Weights:
@@ -97,9 +117,14 @@ def keeps_path(setting: Setting, times: np.ndarray) -> bool:
     return stores_weights(times.size, width, d, setting.start.first.dtype.itemsize)
 
 
-def recorded(weights: Weights, frame: jax.Array, train_loss: jax.Array, with_path: bool) -> Record:
-    """The record of one time."""
-    return Record(observe(weights, frame), train_loss, weights.first if with_path else None)
+def recorded(weights: Weights, setting: Setting, train_loss: jax.Array, with_path: bool) -> Record:
+    r"""The record of one time. Fields of inputs of covariance $\Sigma$ have covariances $\theta_j^\top\Sigma\theta_l$
+    and $\theta_j^\top\Sigma\theta_{*r}$."""
+    fields = None
+    if setting.deviations is not None:
+        scaled = Weights(weights.first * setting.deviations, weights.second)
+        fields = observe(scaled, setting.frame * setting.deviations)
+    return Record(observe(weights, setting.frame), train_loss, weights.first if with_path else None, fields)
 
 
 def training_result(
@@ -114,7 +139,7 @@ def training_result(
 ) -> Result:
     """The result of one seed; `what` names the training in the status."""
     n, d = setting.sample.x.shape
-    dataset = training_dataset(problem, record.observables, times, seed, d)
+    dataset = training_dataset(problem, record.observables, times, seed, d, record.fields)
     dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
     dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])
     status = f"{what} on n = {n} samples in d = {d}."

@@ -1,6 +1,7 @@
 """Full-batch gradient descent of a two-layer network on a fixed sample in d dimensions."""
 
 import time
+from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import numpy as np
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, TwoLayer
+from limen.problem.input_variances import input_variances
 from limen.result import Result
 from limen.simulation.fixed_sample_training import (
     Record,
@@ -28,7 +30,14 @@ CITATIONS = ("montanari2026",)
 
 @in_double
 def solve(
-    problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str = "gaussian", dtype: str = "float32"
+    problem: TwoLayer,
+    times: np.ndarray,
+    d: int,
+    seed: int,
+    inputs: str = "gaussian",
+    dtype: str = "float32",
+    variances: Sequence[float] = (1.0,),
+    fractions: Sequence[float] = (1.0,),
 ) -> Result:
     r"""Trains one network with
 
@@ -42,6 +51,9 @@ def solve(
     Beside overlaps, Gram matrix, second layer and losses: `correlation` $=\theta_j(t)\cdot\theta_l(t')$, left out (and
     the status says so) when the first layers at all $T$ times exceed 1 GB or $(Tm)^2>4\cdot10^6$. Test loss and excess
     risk are on Gaussian inputs whatever the law `inputs` (`gaussian`, `rademacher`, `student-t`) of the entries of $x$.
+    `variances` are the eigenvalues of the covariance $\Sigma$ of Gaussian inputs, averaging to one, and `fractions` the
+    parts of the dimensions that have them; the directions of the target are spread evenly over the eigenspaces, so that
+    $\Theta_*^\top\Sigma\Theta_*=I$, the start at random.
 
     Cost: $4nmd$ operations a step, inputs read from memory once; memory $nd$ numbers of `dtype`, at most 8 GB. Train
     loss comes with the gradient: recording every step costs one step more in all. Model and normalisations:
@@ -49,7 +61,8 @@ def solve(
     """
     began = time.perf_counter()
     assert isinstance(problem.algorithm, GradientDescent)
-    setting = prepare(problem, d, seed, inputs, dtype)
+    spectrum = input_variances(variances, fractions)
+    setting = prepare(problem, d, seed, inputs, dtype, None if spectrum.isotropic else spectrum)
     steps = np.rint(times).astype(np.int32)
     record = _train(
         functions_of(problem),
@@ -78,7 +91,7 @@ def _train(
 
     def interval(weights: Weights, length: jax.Array) -> tuple[Weights, Record]:
         after, risk = step(weights)
-        record = recorded(weights, setting.frame, risk, with_path)
+        record = recorded(weights, setting, risk, with_path)
         return jax.lax.fori_loop(1, length, lambda _, weights: step(weights)[0], after), record
 
     first = jax.lax.fori_loop(0, before, lambda _, weights: step(weights)[0], setting.start)

@@ -108,7 +108,7 @@ def _train(
     def interval(state: State, length: jax.Array) -> tuple[State, Record]:
         state = jax.lax.fori_loop(0, length, step, state)
         risk = risk_and_gradient(functions, state.weights, setting.bias, x, y)[0]
-        return state, recorded(state.weights, setting.frame, risk, with_path)
+        return state, recorded(state.weights, setting, risk, with_path)
 
     start = State(setting.start, jnp.zeros(n, jnp.int32), jnp.zeros((), jnp.int32))
     return jax.lax.scan(interval, start, intervals)[1]

@@ -1,6 +1,7 @@
 """Every simulator, in the order in which they are tried."""
 
 from limen.method import Method
+from limen.simulation.attention.self_attention import attention_particles
 from limen.simulation.gradient_descent import gradient_descent
 from limen.simulation.minibatch_sgd import minibatch_sgd
 from limen.simulation.one_pass_sgd import one_pass_sgd
@@ -16,4 +17,5 @@ SIMULATORS: tuple[Method, ...] = (
     minibatch_sgd,
     ridge_flow_simulation,
     random_features_simulation,
+    attention_particles,
 )

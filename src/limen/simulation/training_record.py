@@ -41,10 +41,20 @@ def two_time_correlation(path: jax.Array) -> np.ndarray:
     return np.asarray(flat @ flat.T, dtype=float).reshape(times, m, times, m).transpose(0, 2, 1, 3)
 
 
-def training_dataset(problem: TwoLayer, observables: Observables, times: np.ndarray, seed: int, d: int) -> xr.Dataset:
-    """Observables along `time`, with the losses on fresh Gaussian inputs that follow from them."""
+def training_dataset(
+    problem: TwoLayer,
+    observables: Observables,
+    times: np.ndarray,
+    seed: int,
+    d: int,
+    fields: Observables | None = None,
+) -> xr.Dataset:
+    """Observables along `time`, with the losses on fresh Gaussian inputs that follow from them.
+
+    `fields` holds the covariances of the fields of a fresh input where they are not the overlaps themselves.
+    """
     overlap, gram, second_layer = (np.asarray(part, dtype=float) for part in observables)
-    test, excess = population_losses(problem, overlap, gram, second_layer)
+    test, excess = population_losses(problem, *(np.asarray(part, dtype=float) for part in fields or observables))
     return xr.Dataset(
         {
             "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),

@@ -1,0 +1,196 @@
+r"""One causal pass through the dynamical mean-field equations of gradient descent (Montanari & Wang 2026).
+
+As $n,d\to\infty$ with $n/d\to\delta$, the fields of one sample and one coordinate of the weights obey
+
+$$V(t)=W(t)-\frac1\delta\sum_{s<t}R_\theta(t,s)F(s),\qquad
+\Theta(t+1)=\Theta(t)-\eta\sum_{s\le t}R_\ell(t,s)\Theta(s)-\eta R_\ell(t,*)\Theta_*+\eta Q(t),$$
+
+with $W$, $Q$ Gaussian of covariances $C_\theta$ and $C_\ell/\delta$, $C_\ell=\eta^{-2}E[F(t)F(s)^\top]$,
+$R_\ell(t,s)=\eta^{-1}E[\partial F(t)/\partial W(s)]$, $R_\theta(t,s)=\eta^{-1}E[\partial\Theta(t)/\partial Q(s)]$.
+Step $t$ needs kernels up to $t$ only: no fixed point is iterated.
+
+**Square-root form.** $\Theta(t)=A(t)\xi$ is kept as explicit coefficients on independent coordinates $\xi$
+(`coordinates`), so that $C_\theta=AA^\top$ is positive by construction. A Cholesky factor of $C_\theta$ grown step by
+step is not an alternative: the process is numerically of low rank and triangular solves blow up after some tens of
+steps.
+
+**Responses.** $D(t,s)=\partial V(t)/\partial W(s)$ along each path: $D(t,t)=I$,
+$D(t,s)=-\frac1\delta\sum_{u=s}^{t-1}R_\theta(t,u)P(u,s)$, $P(u,s)=F'(u)D(u,s)$, $R_\ell(t,s)=\eta^{-1}E[P(t,s)]$.
+All $P$ are kept, in float32: $2NT^2m^2$ bytes; $\frac13NT^3m^3$ operations.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from limen.problem import GradientDescent, OverlapStart, TwoLayer
+from limen.problem.input_variances import InputVariances
+from limen.problem.starts import overlap_matrix
+from limen.theory.descent.coordinates import Coordinates
+from limen.theory.descent.forces import Forces, forces
+
+# A gradient with a smaller new part than this is numerically within the span of those before.
+NEW_DIRECTION = 1e-9
+# Weights this many times longer than at the start have diverged.
+DIVERGED = 1e6
+
+
+class Pass(NamedTuple):
+    r"""Everything one pass found, for steps 0..T.
+
+    `fields` (T+1, paths, m): $V$. `coefficients` (T+1, m, coordinates, S): $\sqrt{w_ss}\,A_s$. `response`
+    (T+1, T+1, m, m): $R_\theta(t,s)$, zero for $s\ge t$. `force` (T, m, paths): $F/\eta$. `second_layer` (T+1, m).
+    `train_loss` (T+1,). `loss_response` (c, T, T, m, m): means of $P(t,s)/\eta$ under the path weights. `lengths` (T,
+    m): what each neuron was divided by after the step, 1 without a sphere. `diverged`: the first step at which the
+    weights were not finite any more (all that follows is NaN), or None.
+    """
+
+    fields: np.ndarray
+    coefficients: np.ndarray
+    response: np.ndarray
+    force: np.ndarray
+    second_layer: np.ndarray
+    train_loss: np.ndarray
+    loss_response: np.ndarray
+    lengths: np.ndarray
+    diverged: int | None
+
+
+def memory_estimate(steps: int, width: int, paths: int, latents: int, atoms: int) -> float:
+    """Bytes of one pass: path responses in float32; coordinates, gradients, forces and fields in float64."""
+    responses = 2.0 * steps * (steps + 1) * width**2 + 12.0 * (steps + 1) * width**2
+    gradients = steps * width
+    return paths * (responses + 8.0 * (atoms * (latents + width + gradients) + 3 * gradients + 2 * width**2 + 8))
+
+
+def causal_pass(
+    problem: TwoLayer,
+    coordinates: Coordinates,
+    variances: InputVariances,
+    steps: int,
+    easy: np.ndarray,
+    path_weights: np.ndarray,
+    advance: Callable[[int], None] = lambda step: None,
+) -> Pass:
+    r"""Runs steps 0..`steps`.
+
+    `easy` (k, k): projector on the latent directions whose overlaps may grow; the others are pinned to their start,
+    since there sampling noise of the paths would grow exponentially. `path_weights` (paths, c): weights under which the
+    response means are also taken, the first column being 1. `advance` is told every finished step.
+    """
+    algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
+    assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
+    eta, delta, m = algorithm.step, problem.samples_per_dim, network.width
+    shrink = 1.0 - eta * algorithm.weight_decay
+    scale, amplitude = variances.values, np.sqrt(variances.fractions * variances.values)
+    paths, total, atoms = coordinates.weights.shape
+    bias = np.asarray(network.per_neuron("bias"))
+
+    coefficients = np.zeros((steps + 1, m, total, atoms))
+    coefficients[0] = start_coefficients(problem, total)[:, :, None] * amplitude
+    responses = np.zeros((atoms, steps + 1, steps + 1, m, m))
+    response = np.zeros((steps + 1, steps + 1, m, m))
+    loss_response = np.zeros((path_weights.shape[1], steps, steps, m, m))
+    fields = np.zeros((steps + 1, paths, m))
+    force = np.zeros((steps, m, paths))
+    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (steps + 1, 1))
+    train_loss, lengths = np.zeros(steps + 1), np.ones((steps, m))
+    basis, known = np.zeros((total - k - m, paths)), 0
+    propagated = [np.empty(((steps - s) * m, m * paths), np.float32) for s in range(steps)]
+    diverged = None
+
+    for t in range(steps + 1):
+        active = k + m + known
+        flat = coordinates.weights[:, :active].reshape(paths, -1)
+        field = flat @ coefficients[t, :, :active].reshape(m, -1).T
+        if t:
+            memory = response[t, :t].transpose(1, 0, 2).reshape(m, t * m)
+            field -= (eta / delta) * (memory @ force[:t].reshape(t * m, paths)).T
+        fields[t] = field
+        now = forces(network.activation, problem.loss, field, coordinates.labels, second_layer[t], bias)
+        train_loss[t] = now.loss
+        if t == steps:
+            break
+        force[t] = now.force
+        loss_response[:, t, : t + 1] = _propagate(propagated, response[t], now, t, eta / delta, path_weights)
+
+        # The gradient's independent part, orthogonal along the paths to all before: Gram–Schmidt, twice.
+        gradient = np.zeros((m, total - k - m))
+        for j in range(m):
+            rest, length = now.force[j].copy(), np.sqrt(np.mean(now.force[j] ** 2))
+            for _ in range(2):
+                part = basis[:known] @ rest / paths
+                gradient[j, :known] += part
+                rest -= part @ basis[:known]
+            norm = np.sqrt(np.mean(rest**2))
+            if norm > NEW_DIRECTION * length:
+                basis[known], gradient[j, known] = rest / norm, norm
+                known += 1
+        gradient /= np.sqrt(delta)
+
+        loss_memory = loss_response[0, t, : t + 1]
+        field_overlap = coefficients[: t + 1, :, :k] @ amplitude
+        pull = now.force @ coordinates.latent / paths
+        toward = (pull - np.einsum("sij,sjr->ir", loss_memory, field_overlap)) @ easy
+        drift = np.einsum("sij,sjca->ica", loss_memory, coefficients[: t + 1])
+        drift[:, :k] += toward[:, :, None] * amplitude
+        new = shrink * coefficients[t] - eta * scale * drift
+        new[:, k + m :] += eta * np.sqrt(scale) * amplitude * gradient[:, :, None]
+        new_response = shrink * responses[:, t] - eta * scale[:, None, None, None] * np.einsum(
+            "uij,ausjk->asik", loss_memory, responses[:, : t + 1]
+        )
+        new_response[:, t] = np.eye(m)
+        if algorithm.spherical:
+            lengths[t] = np.sqrt(np.einsum("jca,jca,a->j", new, new, 1.0 / scale)) / network.initial_norm
+            new, new_response = new / lengths[t, :, None, None], new_response / lengths[t, :, None]
+        coefficients[t + 1], responses[:, t + 1] = new, new_response
+        response[t + 1] = np.einsum("a,asij->sij", variances.fractions * scale, new_response)
+        if network.train_second_layer:
+            second_layer[t + 1] = second_layer[t] - eta * now.second_layer_gradient
+        if not np.sum(new**2) < DIVERGED * np.sum(coefficients[0] ** 2):
+            diverged = t + 1
+            for array in (coefficients, fields, second_layer, train_loss, response):
+                array[t + 1 :] = np.nan
+            break
+        advance(t)
+    return Pass(fields, coefficients, response, force, second_layer, train_loss, loss_response, lengths, diverged)
+
+
+def start_coefficients(problem: TwoLayer, total: int) -> np.ndarray:
+    r"""$A(0)$, shape (m, coordinates): the given overlaps on the target, a square root of $Q_0-M_0M_0^\top$ on the
+    start."""
+    network, k, m = problem.network, problem.target.latents, problem.network.width
+    start = np.zeros((m, total))
+    gram = network.initial_norm**2 * np.eye(m)
+    if isinstance(problem.start, OverlapStart):
+        overlap = overlap_matrix(problem.start, m, k)
+        start[:, :k] = overlap
+        if problem.start.gram is not None:
+            gram = np.asarray(problem.start.gram, dtype=float) - overlap @ overlap.T
+        else:
+            gram -= np.diag((overlap**2).sum(axis=1))
+    values, vectors = np.linalg.eigh(gram)
+    start[:, k : k + m] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return start
+
+
+def _propagate(
+    propagated: list[np.ndarray], response: np.ndarray, now: Forces, t: int, factor: float, path_weights: np.ndarray
+) -> np.ndarray:
+    """Stores P(t, s) of every path for s <= t; returns its means under the path weights, shape (c, t+1, m, m)."""
+    m, paths = now.force.shape
+    row = np.empty((t + 1, m, m, paths), np.float32)
+    row[t] = now.jacobian
+    negative = (-factor * response).astype(np.float32)
+    for s in range(t):
+        weights = negative[s:t].transpose(1, 0, 2).reshape(m, (t - s) * m)
+        moved = (weights @ propagated[s][: (t - s) * m]).reshape(m, m, paths)
+        if m == 1:
+            np.multiply(now.jacobian, moved, out=row[s])
+        else:
+            np.einsum("iln,ljn->ijn", now.jacobian, moved, out=row[s])
+    for s in range(t + 1):
+        propagated[s][(t - s) * m : (t - s + 1) * m] = row[s].reshape(m, m * paths)
+    means = row.reshape(-1, paths).astype(float) @ path_weights / paths
+    return means.T.reshape(-1, t + 1, m, m)

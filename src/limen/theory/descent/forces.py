@@ -1,0 +1,89 @@
+r"""What a sample's fields $V$ do to the neurons: output, losses, forces $F/\eta$ and their Jacobian $F'/\eta$.
+
+$$f=\tfrac1m\textstyle\sum_ja_j\sigma(V_j+b_j),\qquad \frac{F_j}\eta=\frac{a_j}m\,\ell'(y,f)\,\sigma'(V_j+b_j),\qquad
+\frac{F'_{ij}}\eta=\frac{a_i}m\Big[\ell''\frac{a_j}m\sigma'_i\sigma'_j+\delta_{ij}\,\ell'\sigma''_i\Big].$$
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.problem import Activation, Loss
+
+
+class Forces(NamedTuple):
+    r"""Mean loss; forces (m, paths); their Jacobian (m, m, paths), float32; gradient (m,) of the loss in $a$."""
+
+    loss: np.ndarray
+    force: np.ndarray
+    jacobian: np.ndarray
+    second_layer_gradient: np.ndarray
+
+
+def forces(
+    activation: Activation,
+    loss: Loss,
+    fields: np.ndarray,
+    labels: np.ndarray,
+    second_layer: np.ndarray,
+    bias: np.ndarray,
+) -> Forces:
+    """Forces at fields of shape (paths, m)."""
+    parts = _forces((activation.function, loss.function), fields, labels, second_layer, bias)
+    return Forces(*(np.asarray(part) for part in parts))
+
+
+def mean_losses(
+    activation: Activation,
+    loss: Loss,
+    fields: np.ndarray,
+    labels: np.ndarray,
+    clean_labels: np.ndarray,
+    second_layer: np.ndarray,
+    bias: np.ndarray,
+    weights: np.ndarray,
+) -> tuple[float, float]:
+    """Mean loss at fields (points, m) of given weights (points,), against labels with and without additive noise."""
+    functions = (activation.function, loss.function)
+    noisy, clean = _mean_losses(functions, fields, labels, clean_labels, second_layer, bias, weights)
+    return float(noisy), float(clean)
+
+
+@partial(jax.jit, static_argnums=0)
+def _forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: Any) -> tuple[jax.Array, ...]:
+    activation, loss = functions
+    m = fields.shape[1]
+
+    def slope_of(function: Any) -> Any:
+        return lambda x: jax.jvp(function, (x,), (jnp.ones_like(x),))[1]
+
+    at = fields.T + bias[:, None]
+    value, slope = activation(at), slope_of(activation)(at)
+    curvature = slope_of(slope_of(activation))(at)
+    output = second_layer @ value / m
+
+    def of_output(f: Any) -> Any:
+        return loss(labels, f)
+
+    loss_slope, loss_curvature = slope_of(of_output)(output), slope_of(slope_of(of_output))(output)
+    scaled = second_layer[:, None] / m * slope
+    jacobian = loss_curvature * scaled[:, None] * scaled[None]
+    jacobian += jnp.eye(m)[:, :, None] * (second_layer[:, None] / m * loss_slope * curvature)[:, None]
+    return (
+        jnp.mean(of_output(output)),
+        loss_slope * scaled,
+        jacobian.astype(jnp.float32),
+        value @ loss_slope / (m * labels.size),
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def _mean_losses(
+    functions: Any, fields: Any, labels: Any, clean_labels: Any, second_layer: Any, bias: Any, weights: Any
+) -> tuple[jax.Array, jax.Array]:
+    activation, loss = functions
+    output = activation(fields + bias) @ second_layer / fields.shape[1]
+    return weights @ loss(labels, output), weights @ loss(clean_labels, output)
