@@ -1,8 +1,11 @@
+from . import attention as attention
+from . import descent as descent
 from . import gaussian as gaussian
 from . import kernel as kernel
 from . import link as link
 from . import one_pass as one_pass
 from . import spectra as spectra
+from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
 from .problem import Activation as Activation
 from .problem import GradientDescent as GradientDescent
@@ -15,6 +18,7 @@ from .problem import OverlapStart as OverlapStart
 from .problem import RandomFeatures as RandomFeatures
 from .problem import RandomStart as RandomStart
 from .problem import Ridge as Ridge
+from .problem import SelfAttention as SelfAttention
 from .problem import SphericalSGD as SphericalSGD
 from .problem import Target as Target
 from .problem import TwoLayer as TwoLayer

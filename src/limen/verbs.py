@@ -36,7 +36,7 @@ def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any
 def simulate(
     problem: Spec,
     times: Any,
-    d: int,
+    d: int | None = None,
     seeds: int | Sequence[int] = 8,
     simulator: str | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
@@ -45,14 +45,14 @@ def simulate(
     """The same training at finite size, once per seed.
 
     Args:
-        d: the dimension.
+        d: the dimension; left out where the problem has one of its own (`SelfAttention`).
         seeds: `8` means seeds 0..7; or a list of seeds.
         simulator: the name of a simulator; by default the first that applies. One-pass problems above d = 20,000 are
             run by the exact chain of their overlaps, unless an option only d-dimensional training has is given.
         progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
         options: the simulator's own.
     """
-    d = _whole("d", d)
+    d = _whole("d", getattr(problem, "d", None) if d is None else d)
     method = choose(SIMULATORS, problem, simulator, "simulator")
     reduced = overlap_chain.refuses(problem) is None and not options
     if simulator is None and reduced and d > LARGEST_D_WITH_WEIGHTS:
@@ -90,6 +90,8 @@ def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def _whole(name: str, value: Any) -> int:
+    if value is None:
+        raise InputError(f"{name} is required.")
     if isinstance(value, bool) or int(value) != value or value < 1:
         raise InputError(f"{name} must be a positive whole number, got {value!r}.")
     return int(value)

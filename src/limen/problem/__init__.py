@@ -5,6 +5,7 @@ from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, O
 from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
 from limen.problem.networks import Network, network
+from limen.problem.self_attention import FeedForward, SelfAttention
 from limen.problem.spec import InputError, Spec
 from limen.problem.starts import OverlapStart, RandomStart, Start
 from limen.problem.targets import Target, target
@@ -13,6 +14,7 @@ from limen.problem.two_layer import TwoLayer
 __all__ = [
     "Activation",
     "Algorithm",
+    "FeedForward",
     "GradientDescent",
     "GradientFlow",
     "InputError",
@@ -23,6 +25,7 @@ __all__ = [
     "RandomFeatures",
     "RandomStart",
     "Ridge",
+    "SelfAttention",
     "Spec",
     "SphericalSGD",
     "Start",

@@ -1,9 +1,18 @@
 """Every theory, in the order in which they are tried."""
 
 from limen.method import Method
+from limen.theory.attention.equiangular_problem import equiangular_tokens
+from limen.theory.descent.solve import descent
 from limen.theory.kernel.random_features_problem import random_features_problem
 from limen.theory.kernel.ridge_problem import ridge_problem
 from limen.theory.one_pass.overlap_ode import overlap_ode
 from limen.theory.one_pass.phase_retrieval import phase_retrieval
 
-THEORIES: tuple[Method, ...] = (phase_retrieval, overlap_ode, ridge_problem, random_features_problem)
+THEORIES: tuple[Method, ...] = (
+    phase_retrieval,
+    overlap_ode,
+    descent,
+    ridge_problem,
+    random_features_problem,
+    equiangular_tokens,
+)

@@ -1,0 +1,60 @@
+"""Speed of attention as particles: one evaluation of the field, a phase diagram, a staircase over seven decades."""
+
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.attention import simulate, uniform_tokens
+from limen.precision import in_double
+from limen.problem import SelfAttention
+from limen.simulation.attention.ensemble import IDENTITY, batched_field
+from limen.simulation.attention.self_attention import ensemble
+
+SYSTEMS, TOKENS, DIM = 64, 32, 128
+
+
+def best_of(count: int, work: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+@in_double
+def test_field_of_64_systems_costs_little_more_than_its_products() -> None:
+    tokens = uniform_tokens(TOKENS, DIM, range(SYSTEMS))
+    logits, attention = np.empty((SYSTEMS, TOKENS, TOKENS)), np.empty((SYSTEMS, TOKENS, TOKENS))
+    mixed = np.empty_like(tokens)
+
+    def parts() -> None:
+        np.matmul(tokens, tokens.swapaxes(1, 2), out=logits)
+        np.exp(logits, out=attention)
+        np.matmul(attention, tokens, out=mixed)
+
+    field = jax.jit(lambda x: batched_field(x, jnp.asarray(2.0), IDENTITY, 1, True, None, None))
+    moving = jnp.asarray(tokens)
+    field(moving).block_until_ready()
+    assert best_of(40, lambda: field(moving).block_until_ready()) <= 1.5 * best_of(40, parts)
+
+
+def test_phase_diagram_of_900_points() -> None:
+    times = np.linspace(1.0, 30.0, 30)
+    start = time.perf_counter()
+    for beta in np.linspace(0.1, 9.0, 30):
+        record = ensemble(SelfAttention(beta=float(beta), tokens=32, dim=128), times, range(64))
+        np.asarray(record.clustered_pairs)
+    assert time.perf_counter() - start <= 120.0
+
+
+def test_staircase_over_seven_decades() -> None:
+    start = uniform_tokens(200, 2, (0,))[0]
+    times = np.geomspace(1.0, 1e7, 71)
+    runs = []
+    assert best_of(2, lambda: runs.append(simulate(start, 9.0, times))) <= 5.0
+    assert runs[0].ok
+    assert runs[0].dataset.clusters.values[-1] <= 3

@@ -1,0 +1,71 @@
+"""Tokens on the sphere that attend to each other: a transformer without learning, depth as time."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from limen.problem.activations import Activation, as_activation
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+RandomMatrix = Literal["ginibre", "wigner", "goe", "wishart"]
+QUERY_KEYS = ("ginibre", "wigner", "goe", "wishart")
+VALUES = (*QUERY_KEYS, "query-key")
+Matrix = tuple[tuple[float, ...], ...]
+
+
+class FeedForward(Spec):
+    r"""$w\,\sigma(ax+b)$ added to the attention of each token; $w$ (d, h), $a$ (h, d), $b$ (h,)."""
+
+    outer: Annotated[Matrix, BeforeValidator(nested_tuple)]
+    inner: Annotated[Matrix, BeforeValidator(nested_tuple)]
+    bias: Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
+    activation: Annotated[Activation, BeforeValidator(as_activation)]
+
+
+class SelfAttention(Spec):
+    r"""`tokens` points of the unit sphere of $\mathbb R^{\text{dim}}$, at first independent and uniform, under
+
+    $$\dot x_i=P^\perp_{x_i}\Big(\sum_h\sum_jA^{(h)}_{ij}V_hx_j+w\,\sigma(ax_i+b)\Big),\qquad
+    A_{ij}=\frac{e^{\beta x_i^\top Bx_j}}{\sum_ke^{\beta x_i^\top Bx_k}},\quad B=Q^\top K$$
+
+    (Geshkovski, Letrouit, Polyanskiy & Rigollet 2023). `normalized=False` replaces the denominator by the number of
+    tokens. `query_key` ($B$) and `value` ($V$) are the identity (None), a matrix, or a random ensemble drawn anew for
+    each seed and head: `ginibre`, `wigner`, `goe`, `wishart`, in the scalings of `limen.attention.random_matrix`; the
+    value `query-key` is $V=B/\sqrt d$. `noise` $D$ adds tangential Brownian motion $\sqrt{2D}\,dW$.
+    """
+
+    beta: float
+    tokens: int = Field(ge=2, le=100_000)
+    dim: int = Field(ge=2, le=10_000_000)
+    query_key: Annotated[RandomMatrix | Matrix | None, BeforeValidator(nested_tuple)] = None
+    value: Annotated[RandomMatrix | Literal["query-key"] | Matrix | None, BeforeValidator(nested_tuple)] = None
+    normalized: bool = True
+    heads: int = Field(1, ge=1, le=64)
+    feed_forward: FeedForward | None = None
+    noise: float = Field(0.0, ge=0.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, values: Any) -> Any:
+        part = values.get("feed_forward") if isinstance(values, dict) else None
+        if isinstance(part, (tuple, list)):
+            return {**values, "feed_forward": FeedForward(*part)}
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> "SelfAttention":
+        for name in ("query_key", "value"):
+            matrix = getattr(self, name)
+            if isinstance(matrix, tuple) and {len(matrix), *(len(row) for row in matrix)} != {self.dim}:
+                raise InputError(f"{name} must have shape ({self.dim}, {self.dim}), that of dim.")
+        return self
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether query-key and value are the identity and nothing else acts: the case of exact theory."""
+        return self.query_key is None and self.value is None and self.feed_forward is None
+
+    @property
+    def d(self) -> int:
+        """The dimension at which the problem is simulated."""
+        return self.dim

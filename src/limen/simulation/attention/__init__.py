@@ -1,0 +1,1 @@
+"""Attention as interacting particles on the sphere."""

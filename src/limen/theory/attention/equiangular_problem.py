@@ -1,0 +1,54 @@
+"""`SelfAttention` problems as the dimension goes to infinity: every pair of tokens has the same cosine."""
+
+import time
+
+import numpy as np
+import xarray as xr
+
+from limen.method import Method
+from limen.problem import SelfAttention
+from limen.result import Result
+from limen.theory.attention.equiangular import equiangular_cosine
+
+CITATIONS = ("geshkovski2023",)
+CLUSTERED = 1e-3
+
+
+def refuses(problem: object) -> str | None:
+    """Why the equiangular theory does not apply, or None."""
+    if not isinstance(problem, SelfAttention):
+        return "it solves SelfAttention problems."
+    if not problem.isotropic:
+        return "it needs the identity for query_key and value, and no feed_forward."
+    if problem.noise > 0.0:
+        return "it has no noise."
+    return None
+
+
+def solve(problem: SelfAttention, times: np.ndarray) -> Result:
+    r"""Cosine $\gamma_\beta(t)$ of all pairs of independent uniform tokens as $d\to\infty$ with their number $n$ fixed.
+
+    Independent uniform tokens are orthogonal in the limit, and orthogonal tokens stay at equal angles. Returns
+    `mean_cosine`, `clustered_pairs` (0 before, 1 after the cosine passes 0.999) and `energy`. $H$ heads run the time
+    $H$ times as fast. At finite $d$ the largest deviation is an earlier collapse at large $\beta$
+    (`finite_dimension_hitting_time`).
+    """
+    began = time.perf_counter()
+    clock = problem.heads * np.asarray(times, dtype=float)
+    cosine = np.asarray(equiangular_cosine(problem.tokens, problem.beta, clock, normalized=problem.normalized))
+    n, beta = problem.tokens, problem.beta
+    with np.errstate(over="ignore"):
+        one, pair = (np.expm1(beta * np.asarray(c)) / beta if beta else np.asarray(c) for c in (1.0, cosine))
+    dataset = xr.Dataset(
+        {
+            "mean_cosine": (("time",), cosine),
+            "clustered_pairs": (("time",), (cosine >= 1.0 - CLUSTERED).astype(float)),
+            "energy": (("time",), (one + (n - 1) * pair) / (2.0 * n)),
+        },
+        coords={"time": times},
+    )
+    statistics = {"seconds": time.perf_counter() - began}
+    return Result(dataset, problem.describe(), "theory", True, "integrated.", statistics, citations=CITATIONS)
+
+
+equiangular_tokens = Method("equiangular-tokens", CITATIONS, refuses, solve)
