@@ -12,7 +12,10 @@ CHAPTERS = {
     "limen.link": "Facts about a link",
     "limen.spectra": "Spectra",
     "limen.kernel": "Kernels",
+    "limen.descent": "Gradient descent",
+    "limen.thresholds": "Thresholds",
     "limen.one_pass": "One-pass SGD",
+    "limen.attention": "Attention",
 }
 
 

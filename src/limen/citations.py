@@ -42,6 +42,17 @@ BIBTEX = {
   title = {Phase Transitions for Feature Learning in Neural Networks},
   journal = {arXiv preprint arXiv:2602.01434}, year = {2026}
 }""",
+    "celentano2021": """@article{celentano2021,
+  title={The high-dimensional asymptotics of first order methods with random data},
+  author={Celentano, Michael and Cheng, Chen and Montanari, Andrea},
+  journal={arXiv:2112.07572}, year={2021}
+}""",
+    "abbe2022": """@inproceedings{abbe2022,
+  author = {Abbe, Emmanuel and {Boix-Adser{\\`a}}, Enric and Misiakiewicz, Theodor},
+  title = {The merged-staircase property: a necessary and nearly sufficient condition for SGD learning of sparse
+           functions on two-layer neural networks},
+  booktitle = {Conference on Learning Theory}, year = {2022}
+}""",
     "marchenko1967": """@article{marchenko1967,
   author = {Mar{\\v{c}}enko, Vladimir A. and Pastur, Leonid A.},
   title = {Distribution of eigenvalues for some sets of random matrices},
@@ -198,6 +209,56 @@ BIBTEX = {
   author = {Montanari, Andrea and Zhong, Yiqiao},
   title = {The interpolation phase transition in neural networks: memorization and generalization under lazy training},
   journal = {The Annals of Statistics}, volume = {50}, number = {5}, pages = {2816--2847}, year = {2022}
+}""",
+    "geshkovski2023": """@article{geshkovski2023,
+  author = {Geshkovski, Borjan and Letrouit, Cyril and Polyanskiy, Yury and Rigollet, Philippe},
+  title = {A mathematical perspective on transformers},
+  journal = {arXiv preprint arXiv:2312.10794}, year = {2023}
+}""",
+    "criscitiello2024": """@article{criscitiello2024,
+  author = {Criscitiello, Christopher and Rebjock, Quentin and McRae, Andrew D. and Boumal, Nicolas},
+  title = {Synchronization on circles and spheres with nonlinear interactions},
+  journal = {arXiv preprint arXiv:2405.18273}, year = {2024}
+}""",
+    "bruno2024": """@article{bruno2024,
+  author = {Bruno, Giuseppe and Pasqualotto, Federico and Agazzi, Andrea},
+  title = {Emergence of meta-stable clustering in mean-field transformer models},
+  journal = {arXiv preprint arXiv:2410.23228}, year = {2024}
+}""",
+    "polyanskiy2025": """@article{polyanskiy2025,
+  author = {Polyanskiy, Yury and Rigollet, Philippe and Yao, Andrew},
+  title = {Synchronization of mean-field models on the circle},
+  journal = {arXiv preprint arXiv:2507.22857}, year = {2025}
+}""",
+    "watanabe1994": """@article{watanabe1994,
+  author = {Watanabe, Shinya and Strogatz, Steven H.},
+  title = {Constants of motion for superconducting {Josephson} arrays},
+  journal = {Physica D: Nonlinear Phenomena}, volume = {74}, number = {3--4}, pages = {197--253}, year = {1994}
+}""",
+    "ott2008": """@article{ott2008,
+  author = {Ott, Edward and Antonsen, Thomas M.},
+  title = {Low dimensional behavior of large systems of globally coupled oscillators},
+  journal = {Chaos}, volume = {18}, number = {3}, pages = {037113}, year = {2008}
+}""",
+    "weinan2017": """@article{weinan2017,
+  author = {E, Weinan},
+  title = {A proposal on machine learning via dynamical systems},
+  journal = {Communications in Mathematics and Statistics}, volume = {5}, number = {1}, pages = {1--11}, year = {2017}
+}""",
+    "chen2018": """@inproceedings{chen2018,
+  author = {Chen, Ricky T. Q. and Rubanova, Yulia and Bettencourt, Jesse and Duvenaud, David},
+  title = {Neural ordinary differential equations},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {31}, year = {2018}
+}""",
+    "rice1945": """@article{rice1945,
+  author = {Rice, Stephen O.},
+  title = {Mathematical analysis of random noise},
+  journal = {Bell System Technical Journal}, volume = {24}, number = {1}, pages = {46--156}, year = {1945}
+}""",
+    "wendel1962": """@article{wendel1962,
+  author = {Wendel, James G.},
+  title = {A problem in geometric probability},
+  journal = {Mathematica Scandinavica}, volume = {11}, pages = {109--111}, year = {1962}
 }""",
 }
 

@@ -36,8 +36,8 @@ MOST_IN_A_ROW = 3
 
 def draw(figure: Figure) -> Canvas:
     """A matplotlib figure, panels side by side, at most three in a row."""
-    columns = min(len(figure.panels), MOST_IN_A_ROW)
-    rows = -(-len(figure.panels) // columns)
+    rows = -(-len(figure.panels) // MOST_IN_A_ROW)
+    columns = -(-len(figure.panels) // rows)
     with matplotlib.rc_context(STYLE):
         canvas = Canvas(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.35), layout="constrained")
         FigureCanvasAgg(canvas)

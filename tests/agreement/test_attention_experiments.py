@@ -1,0 +1,93 @@
+"""The attention experiments at reduced size: particles meet the theory, and a planted error is caught."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from limen.experiments.attention_clustering import AttentionClustering
+from limen.experiments.attention_layers import AttentionLayers
+from limen.experiments.attention_metastability import AttentionMetastability
+from limen.experiments.attention_random_qkv import AttentionRandomQKV
+from limen.problem import InputError
+from limen.result import merge
+from limen.theory.attention import finite_dimension_hitting_time, layer_map
+
+
+def planted(theory, name, values):
+    """The theory with one variable replaced."""
+    dataset = theory.dataset.copy()
+    dataset[name] = (dataset[name].dims, np.asarray(values))
+    return replace(theory, dataset=dataset)
+
+
+def runs_of(experiment, seeds):
+    return merge([experiment.simulate(seed) for seed in seeds])
+
+
+def test_tokens_collapse_along_the_transition_curve():
+    experiment = AttentionClustering(tokens=16, d=1024, horizon=15.0, largest_beta=5.0)
+    theory, runs = experiment.theory(), runs_of(experiment, range(10))
+    assert runs.ok
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    late = finite_dimension_hitting_time(16, 1024, 1.1 * experiment.collapsing())
+    many = finite_dimension_hitting_time(21, 1024, experiment.collapsing())
+    for wrong in (late, many):
+        assert experiment.compare(planted(theory, "hitting_time", wrong), runs).verdict == "disagrees"
+
+
+def test_layers_collapse_where_the_map_says():
+    experiment = AttentionLayers(tokens=16, beta=4.0)
+    theory, runs = experiment.theory(), runs_of(experiment, range(12))
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    path = [0.0]
+    for _ in range(experiment.layers()):
+        path.append(float(layer_map(path[-1], 16, 4.0, 1.1 * experiment.eta)))
+    assert experiment.compare(planted(theory, "mean_cosine", path), runs).verdict == "disagrees"
+    flow = theory.dataset.flow_depth.values
+    assert experiment.compare(planted(theory, "collapse_depth", flow), runs).verdict == "disagrees"
+
+
+def test_clouds_merge_at_the_time_of_two_clusters():
+    experiment = AttentionMetastability(beta=6.0, tokens=30, decades=3.0)
+    runs = runs_of(experiment, range(8))
+    assert experiment.compare(experiment.theory(), runs).verdict == "agrees"
+    for wrong in (AttentionMetastability(beta=6.6), AttentionMetastability(beta=6.0, share=0.95)):
+        assert experiment.compare(wrong.theory(), runs).verdict == "disagrees"
+
+
+def test_the_staircase_only_falls_and_its_energy_only_rises():
+    run = AttentionMetastability(tokens=60, decades=6.0).simulate(0).dataset
+    late = run.time.values > 30.0
+    assert (np.diff(run.clusters.values[0, late]) <= 0.0).all()
+    assert (np.diff(run.relative_energy.values[0]) > -1e-9).all()
+
+
+def test_small_clouds_shrink_as_the_value_matrix_says():
+    experiment = AttentionRandomQKV(d=16, tokens=6, betas=(0.5, 2.0), horizon=2.0)
+    seeds = tuple(range(8))
+    theory, runs = experiment.theory(seeds), runs_of(experiment, seeds)
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    matrices = [experiment.matrices(seed) for seed in seeds]
+    wrong = [
+        [experiment._cloud_size(1.1 * value, experiment.centre(seed)) for _, value in pairs]
+        for seed, pairs in zip(seeds, matrices, strict=True)
+    ]
+    assert experiment.compare(planted(theory, "log_spread", wrong), runs).verdict == "disagrees"
+
+
+@pytest.mark.parametrize(
+    "kind, parameters",
+    [
+        (AttentionClustering, {"tokens": 32, "d": 16}),
+        (AttentionClustering, {"horizon": 1.0}),
+        (AttentionLayers, {"tokens": 32, "d": 16}),
+        (AttentionLayers, {"beta": 40.0}),
+        (AttentionRandomQKV, {"betas": ()}),
+        (AttentionRandomQKV, {"betas": (2.0, 1.0)}),
+        (AttentionRandomQKV, {"betas": (-1.0,)}),
+    ],
+)
+def test_parameters_without_meaning_are_refused(kind, parameters):
+    with pytest.raises(InputError):
+        kind(**parameters)

@@ -1,0 +1,81 @@
+"""Experiments about hidden directions at reduced size: theory agrees with runs, planted errors do not."""
+
+from dataclasses import replace
+
+import pytest
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.feature_threshold import FeatureThreshold
+from limen.experiments.hard_directions import HardDirections
+from limen.experiments.hessian_spectrum import HessianSpectrum
+from limen.problem import InputError
+from limen.result import Result, merge
+
+
+def runs(experiment: Experiment, seeds: int) -> Result:
+    return merge([experiment.simulate(seed) for seed in range(seeds)])
+
+
+def test_fluctuations_along_hard_directions():
+    small = HardDirections(d=200, steps=6, runs=100)
+    theory, simulation = small.theory(), runs(small, 20)
+    assert small.compare(theory, simulation).verdict != "disagrees"
+    # Planted: a step 20% too long.
+    longer = small.compare(HardDirections(d=200, steps=6, step=1.2).theory(), simulation)
+    assert longer["hard_length"].verdict == longer["amplification"].verdict == "disagrees"
+    # Planted: twice the samples. More amplification and less noise hardly change the length, as they should not.
+    more = small.compare(HardDirections(d=200, steps=6, samples_per_dim=12).theory(), simulation)
+    assert more["amplification"].verdict == more["easy_overlap"].verdict == "disagrees"
+    # Planted: the noise of the sample is forgotten, so that only the start is amplified.
+    quiet = replace(theory, dataset=theory.dataset.assign(hard_length=theory.dataset.amplification))
+    assert small.compare(quiet, simulation)["hard_length"].verdict == "disagrees"
+
+
+def test_only_hard_directions():
+    """Without an easy direction there is no easy overlap to compare; two hard ones."""
+    small = HardDirections(target="z1*z2", d=200, steps=3, runs=100, loss="huber:2")
+    theory, simulation = small.theory(), runs(small, 12)
+    comparison = small.compare(theory, simulation)
+    assert {variable.name for variable in comparison.variables} == {"hard_length", "amplification"}
+    assert comparison.verdict != "disagrees"
+    small.figure(theory, simulation)
+
+
+def test_spectra_along_training():
+    small = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(4, 12))
+    simulation = runs(small, 12)
+    assert small.compare(small.theory(), simulation).verdict != "disagrees"
+    # Planted: fewer samples, and a step of no length.
+    fewer = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(3, 9)).theory()
+    fewer = replace(fewer, dataset=fewer.dataset.assign_coords(samples_per_dim=[4.0, 12.0]))
+    assert small.compare(fewer, simulation).verdict == "disagrees"
+    still = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(4, 12), step=0.001).theory()
+    assert small.compare(still, simulation)["unstable_share"].verdict == "disagrees"
+
+
+def test_the_witness_of_a_threshold():
+    small = FeatureThreshold(d=150, steps=2, ratios=(2, 4, 8))
+    theory, simulation = small.theory(), runs(small, 20)
+    assert small.compare(theory, simulation).verdict != "disagrees"
+    numbers = small.headline(theory, simulation)
+    assert abs(numbers["simulation"]["witness_crossing"] - numbers["theory"]["witness_crossing"]) < 0.6
+    # Planted: the Hessian of the start.
+    early = FeatureThreshold(d=150, steps=2, ratios=(2, 4, 8), witness_step=0).theory()
+    assert small.compare(early, simulation).verdict == "disagrees"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: HardDirections(target="z + z**2").theory(), "target must have a hard direction"),
+        (lambda: HessianSpectrum(times=(4, 2)), "times must be one to six ascending numbers"),
+        (lambda: HessianSpectrum(times=(0.5,)), "times must be whole numbers of steps"),
+        (lambda: HessianSpectrum(samples_per_dim=(0.5, 2)), "samples_per_dim must lie between 1 and 100"),
+        (lambda: HessianSpectrum(target="z").simulate(0), "target must have a hard direction"),
+        (lambda: FeatureThreshold(ratios=(2,)), "ratios must be 2 to 20 ascending numbers"),
+        (lambda: FeatureThreshold(target="z").theory(), "target must have a hard direction"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
