@@ -48,6 +48,7 @@ def test_layers_collapse_where_the_map_says():
     assert experiment.compare(planted(theory, "collapse_depth", flow), runs).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_clouds_merge_at_the_time_of_two_clusters():
     experiment = AttentionMetastability(beta=6.0, tokens=30, decades=3.0)
     runs = runs_of(experiment, range(8))
@@ -63,6 +64,7 @@ def test_the_staircase_only_falls_and_its_energy_only_rises():
     assert (np.diff(run.relative_energy.values[0]) > -1e-9).all()
 
 
+@pytest.mark.slow
 def test_small_clouds_shrink_as_the_value_matrix_says():
     experiment = AttentionRandomQKV(d=16, tokens=6, betas=(0.5, 2.0), horizon=2.0)
     seeds = tuple(range(8))

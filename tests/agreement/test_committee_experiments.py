@@ -10,6 +10,7 @@ from limen.problem import InputError
 from limen.result import merge
 
 
+@pytest.mark.slow
 def test_specialisation_and_a_rate_a_tenth_off(monkeypatch):
     # Without the covariance equation, whose compilation would be half of the test.
     monkeypatch.setattr(committee_sgd, "WIDEST_BAND", 0)

@@ -40,6 +40,7 @@ def test_volatility_is_that_of_the_chain_and_without_the_norm_term_it_is_not():
     assert abs(scaled.mean() - widened * 39.15) > 4 * error
 
 
+@pytest.mark.slow
 def test_paths_have_the_moments_of_the_chain():
     """Mean and spread at two times."""
     d, times, start = 1000, np.array([0.3, 0.8]), 0.4
@@ -106,6 +107,7 @@ def test_general_volatility_is_that_of_single_steps_and_without_the_quadratic_te
     assert np.abs((mean - without) / error).max() > 9
 
 
+@pytest.mark.slow
 def test_general_paths_have_the_moments_of_the_closed_ones():
     d, times = 2000, [0.2, 0.5]
     general = diffusion(

@@ -29,12 +29,14 @@ def planted(theory: Result, wrong: dict[str, np.ndarray]) -> Result:
     return replace(theory, dataset=theory.dataset.assign(changed))
 
 
+@pytest.mark.slow
 def test_exit_samples_of_the_chain_do_not_contradict_the_law(escapes):
     comparison = ESCAPE.compare(*escapes)
     assert comparison.verdict != "disagrees", comparison
     assert comparison["exit_samples"].band < 0.1, comparison
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ["noise of SGD left out", "growth 10% off"])
 def test_a_wrong_law_of_exits_is_seen(escapes, error):
     """The windows in which runs are watched stay those of the right law."""

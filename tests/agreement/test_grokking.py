@@ -81,6 +81,7 @@ def test_a_step_a_fifth_longer_is_noticed(grokking_runs):
     assert twin.verdict == "disagrees", str(twin)
 
 
+@pytest.mark.slow
 def test_the_probability_of_success_and_its_twins():
     runs = merge([TRANSITION.simulate(seed) for seed in range(40)])
     comparison = TRANSITION.compare(TRANSITION.theory(), runs)

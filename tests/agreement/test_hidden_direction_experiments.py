@@ -41,6 +41,7 @@ def test_only_hard_directions():
     small.figure(theory, simulation)
 
 
+@pytest.mark.slow
 def test_spectra_along_training():
     small = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(4, 12))
     simulation = runs(small, 12)
@@ -53,6 +54,7 @@ def test_spectra_along_training():
     assert small.compare(still, simulation)["unstable_share"].verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_the_witness_of_a_threshold():
     small = FeatureThreshold(d=150, steps=2, ratios=(2, 4, 8))
     theory, simulation = small.theory(), runs(small, 20)

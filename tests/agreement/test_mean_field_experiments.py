@@ -39,6 +39,7 @@ def test_the_network_of_finite_width_learns_degree_by_degree_as_sgd_does():
     assert experiment.compare(replace(theory, dataset=dataset), simulation).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_sgd_succeeds_where_the_flow_does():
     """k = 2, where no run is trapped; one student less than teachers never succeeds."""
     experiment = OverparametrizedCommittee(teachers=2, ratios=(1.0, 2.0), d=8, horizon=400.0)

@@ -70,7 +70,9 @@ def backwards(prediction):
     return replace(prediction, dataset=prediction.dataset.assign(flipped))
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize(
+    "name", ["phase", *(pytest.param(n, marks=pytest.mark.slow) for n in PROBLEMS if n != "phase")]
+)
 def test_the_chain_agrees_and_a_rate_a_tenth_off_does_not(name):
     simulations = runs(name, (150, 600), 120, "overlap-chain")
     comparison = limen.compare(theory(name), simulations, judged(name))
@@ -80,7 +82,7 @@ def test_the_chain_agrees_and_a_rate_a_tenth_off_does_not(name):
     assert limen.compare(backwards(theory(name)), simulations, judged(name)).verdict == "disagrees"
 
 
-@pytest.mark.parametrize("name", ["saad-solla", "relu"])
+@pytest.mark.parametrize("name", ["saad-solla", pytest.param("relu", marks=pytest.mark.slow)])
 def test_full_sgd_agrees_and_a_rate_half_off_does_not(name):
     simulations = runs(name, (75, 300), 40, "one-pass-sgd")
     comparison = limen.compare(theory(name), simulations, ORDER_PARAMETERS)
@@ -88,6 +90,7 @@ def test_full_sgd_agrees_and_a_rate_half_off_does_not(name):
     assert limen.compare(theory(name, 1.5), simulations, ORDER_PARAMETERS).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_the_deviation_shrinks_like_one_over_d():
     """Mean overlap of 8,000 runs of phase retrieval on the sphere at three sizes: halved, and halved again."""
     given = ([[1.0]], [[0.5]], [[1.0]], [1.0], [1.0], "square", 0.08, 0.5)
@@ -113,6 +116,7 @@ def test_starts_are_paired_with_the_simulation():
     assert limen.compare(prediction, run, ORDER_PARAMETERS).verdict != "disagrees"
 
 
+@pytest.mark.slow
 def test_spread_of_the_overlaps():
     """Standard deviations over 120 seeds at d = 300, within 5 standard errors of the covariance equation."""
     (run,) = runs("phase", (300,), 120, "one-pass-sgd")

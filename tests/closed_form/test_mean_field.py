@@ -109,7 +109,7 @@ def test_quadrature_over_angles_reproduces_the_explicit_term_of_the_square():
     assert float(np.abs(without.excess_risk - closed.excess_risk).max()) > 0.01
 
 
-@pytest.mark.parametrize(("activation", "width"), [("square", 160), ("relu", 60)])
+@pytest.mark.parametrize(("activation", "width"), [("square", 160), pytest.param("relu", 60, marks=pytest.mark.slow)])
 def test_finite_dimension_is_that_of_the_full_overlap_equations(activation, width):
     """d = 8, starts on the sphere: the full flow; leaving the correction out is caught."""
     k, d, rng = 2, 8, np.random.default_rng(1)
