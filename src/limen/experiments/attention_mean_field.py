@@ -24,6 +24,7 @@ from limen.theory.attention.circle_flow import circle_flow
 from limen.theory.attention.zonal_flow import zonal_flow
 
 MODES, TIMES, FRACTIONS, TOLERANCE = 4, 13, (4, 2, 1), 1e-6
+SHOWN_TOKENS = 60
 
 
 class AttentionMeanField(Experiment):
@@ -98,26 +99,34 @@ class AttentionMeanField(Experiment):
     def simulate(self, seed: int) -> Result:
         began = time.perf_counter()
         modes = {kind: [self._modes(seed, n, kind) for n in self.sizes().tolist()] for kind in ("strata", "free")}
-        heights = [self._mean_height(seed, n) for n in self.sizes().tolist()]
+        spheres = [self._sphere(seed, n) for n in self.sizes().tolist()]
+        heights = [tokens[..., -1].mean(axis=1) for tokens in spheres]
+        seen = spheres[-1][[0, TIMES // 2, -1]][..., [0, -1]]
         dims = ("seed", "size", "time", "k", "part")
         dataset = xr.Dataset(
             {
                 "modes": (dims, np.array([modes["strata"]])),
                 "independent_modes": (dims, np.array([modes["free"]])),
                 "mean_height": (("seed", "size", "time"), np.array([heights])),
+                "seen_from_the_side": (("seed", "snapshot", "token", "axis"), seen[None]),
             },
-            coords={**self._coordinates(), "size": self.sizes(), "seed": [seed]},
+            coords={
+                **self._coordinates(),
+                "size": self.sizes(),
+                "seed": [seed],
+                "snapshot": self.times()[[0, TIMES // 2, -1]],
+            },
             attrs={"d": self.tokens},
         )
         statistics = {"seconds": time.perf_counter() - began}
         status = f"up to {self.tokens} tokens."
         return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
 
-    def _mean_height(self, seed: int, n: int) -> np.ndarray:
-        """Mean height (time,) of `n` stratified tokens on the sphere."""
+    def _sphere(self, seed: int, n: int) -> np.ndarray:
+        """`n` stratified tokens on the sphere along the flow, (time, token, d); heights are the last coordinate."""
         generator = numpy_generator(seed, n, "axial tokens")
         start = axial_tokens(self.height_density, n, self.dim, generator)
-        return simulate(start, self.beta, self.times(), tolerance=TOLERANCE).dataset.tokens.values[..., -1].mean(axis=1)
+        return simulate(start, self.beta, self.times(), tolerance=TOLERANCE).dataset.tokens.values
 
     def _modes(self, seed: int, n: int, kind: str) -> np.ndarray:
         """Fourier modes (time, k, part) of `n` tokens from a stratified or an independent draw."""
@@ -160,7 +169,7 @@ class AttentionMeanField(Experiment):
             mean, error = mean_and_error(simulation.dataset.mean_height.values[:, -1])
             label = f"stratified tokens, {len(simulation.seeds)} draws"
             sphere.append(Points(times[at], mean[at], error[at], label))
-            panels.append(self._distance_panel(theory, simulation))
+            panels += [self._distance_panel(theory, simulation), self._snapshot_panel(simulation)]
         label = r"time $t$"
         return Figure(
             [
@@ -184,6 +193,17 @@ class AttentionMeanField(Experiment):
         levels = levels[np.isfinite(levels)]
         span = (levels.min() / 30.0, 2.0 * levels.max())
         return Panel("time $t$", "distance of modes from mean field", marks, y_scale="log", y_range=span)
+
+    def _snapshot_panel(self, simulation: Result) -> Panel:
+        """Tokens of the first draw on the sphere, seen from the side: before, and at the end."""
+        angle = np.linspace(0.0, 2.0 * np.pi, 200)
+        marks: list[Mark] = [Line(np.cos(angle), np.sin(angle), colour=3)]
+        views = simulation.dataset.seen_from_the_side.values[0]
+        for colour, row in enumerate((0, -1)):
+            moment = float(simulation.dataset.snapshot.values[row])
+            some = views[row, :: max(1, len(views[row]) // SHOWN_TOKENS)]
+            marks.append(Points(some[:, 0], some[:, 1], None, f"$t={moment:g}$", colour=colour))
+        return Panel("first coordinate of tokens", "height $u$ of tokens", marks, y_range=(-1.1, 1.6))
 
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
         smooth = int(np.flatnonzero(np.isfinite(theory.dataset.modes.values).all(axis=(1, 2)))[-1])
