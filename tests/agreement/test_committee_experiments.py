@@ -47,6 +47,7 @@ def test_one_teacher_leaves_nothing_to_specialise_for(monkeypatch):
     assert CommitteeSGD(activation="tanh(2*z)", teachers=2).problem().target.latents == 2
 
 
+@pytest.mark.slow
 def test_regimes_and_dropped_label_noise():
     experiment = SGDRegimes(kappa=0.0, d=150, horizon=3.0)
     simulation = merge([experiment.simulate(seed) for seed in range(32)])

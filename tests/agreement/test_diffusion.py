@@ -25,6 +25,7 @@ def test_volatility_numbers():
     assert sphere_volatility(np.array([0.0, 1.0]), RATE, 0.0) == pytest.approx([48.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_volatility_is_that_of_the_chain_and_without_the_norm_term_it_is_not():
     d, steps, seeds = 4000, 1000, 12_000
     run = chain([[1.0]], [[M]], [[1.0]], [1.0], [1.0], "square", RATE, NOISE, d, [steps], seeds, spherical=True).dataset

@@ -52,6 +52,7 @@ def test_sgd_succeeds_where_the_flow_does():
     assert experiment.compare(replace(theory, dataset=shifted), simulation).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_square_committees_need_as_many_students_as_teachers():
     """Below k the best risk is that of the dropped direction; from k on every start reaches zero."""
     few = success_probability(2, 3, "square", d=20, runs=6)

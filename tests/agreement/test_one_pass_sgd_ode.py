@@ -82,7 +82,8 @@ def test_the_chain_agrees_and_a_rate_a_tenth_off_does_not(name):
     assert limen.compare(backwards(theory(name)), simulations, judged(name)).verdict == "disagrees"
 
 
-@pytest.mark.parametrize("name", ["saad-solla", pytest.param("relu", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["saad-solla", "relu"])
 def test_full_sgd_agrees_and_a_rate_half_off_does_not(name):
     simulations = runs(name, (75, 300), 40, "one-pass-sgd")
     comparison = limen.compare(theory(name), simulations, ORDER_PARAMETERS)
@@ -106,6 +107,7 @@ def test_the_deviation_shrinks_like_one_over_d():
     assert np.abs(np.diff(scaled)).max() < 0.25 * np.abs(scaled).max() + bands[1:].max(), (scaled, bands)
 
 
+@pytest.mark.slow
 def test_starts_are_paired_with_the_simulation():
     problem = SAAD_SOLLA.model_copy(update={"start": limen.RandomStart()})
     times = np.array([0.0, 1.0, 2.0])

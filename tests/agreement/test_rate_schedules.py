@@ -44,9 +44,8 @@ def test_a_constant_formula_is_the_constant(simulator):
         assert number.identical(formula.assign_attrs(number.attrs))
 
 
-@pytest.mark.parametrize(
-    "simulator, seeds", [("overlap-chain", 160), pytest.param("one-pass-sgd", 40, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator, seeds", [("overlap-chain", 160), ("one-pass-sgd", 40)])
 def test_a_decaying_rate_agrees_and_an_ignored_schedule_does_not(simulator, seeds):
     decaying = problem("4/(1+t)", batch=2)
     runs = [limen.simulate(decaying, TIMES, d=d, seeds=seeds, simulator=simulator) for d in (75, 300)]
