@@ -101,7 +101,9 @@ def planted(what: str, problem: limen.TwoLayer, prediction: Result, **quality) -
     return theory(wrong, steps, **quality)
 
 
-@pytest.mark.parametrize("name", ["phase-retrieval", "easy"])
+@pytest.mark.parametrize(
+    "name", ["phase-retrieval", *(pytest.param(n, marks=pytest.mark.slow) for n in ("easy", "odd", "wide"))]
+)
 def test_descent_is_not_contradicted_and_its_twins_are(name):
     problem, steps = PROBLEMS[name], FAST_STEPS[name]
     simulations = [limen.simulate(problem, steps, d=d, seeds=40) for d in FAST_SIZES[name]]

@@ -59,12 +59,14 @@ def test_points_where_the_law_does_not_hold_are_left_out_and_said():
     assert "1 points left out" in theory.status
 
 
+@pytest.mark.slow
 def test_moments_of_the_chain_do_not_contradict_the_diffusion(overlaps):
     comparison = NOISE.compare(*overlaps)
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.2, comparison
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"start": 0.33}, {"rate": 0.1}])
 def test_a_wrong_parameter_of_the_diffusion_is_seen(overlaps, changes):
     theory, simulation = overlaps
@@ -73,6 +75,7 @@ def test_a_wrong_parameter_of_the_diffusion_is_seen(overlaps, changes):
     assert NOISE.compare(planted(theory, wrong), simulation).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_a_spread_a_quarter_too_large_and_overlaps_that_forget_are_seen(overlaps):
     theory, simulation = overlaps
     spread, correlation = (theory.dataset[name].values for name in ("overlap_spread", "overlap_correlation"))

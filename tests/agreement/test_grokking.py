@@ -49,12 +49,14 @@ def grokking_theory(experiment: Grokking = GROKKING) -> Result:
     return experiment.theory()
 
 
+@pytest.mark.slow
 def test_losses_through_the_escape(grokking_runs):
     comparison = GROKKING.compare(grokking_theory(), grokking_runs)
     assert comparison.verdict != "disagrees", str(comparison)
     assert comparison["test_loss"].deviation < 0.1, str(comparison)
 
 
+@pytest.mark.slow
 def test_without_the_noise_of_the_sample_the_escape_comes_late(grokking_runs):
     """The matched start is then the start itself, whatever the luck."""
     right = escape.matched_overlap
@@ -69,6 +71,7 @@ def test_without_the_noise_of_the_sample_the_escape_comes_late(grokking_runs):
     assert twin["test_loss"].verdict == "disagrees", str(twin)
 
 
+@pytest.mark.slow
 def test_a_pinned_overlap_never_generalises(grokking_runs):
     """The limit of infinite dimension alone."""
     pinned = grokking_theory(GROKKING.model_copy(update={"d": 10**8}))
@@ -76,6 +79,7 @@ def test_a_pinned_overlap_never_generalises(grokking_runs):
     assert twin["test_loss"].verdict == "disagrees", str(twin)
 
 
+@pytest.mark.slow
 def test_a_step_a_fifth_longer_is_noticed(grokking_runs):
     twin = GROKKING.compare(grokking_theory(GROKKING.model_copy(update={"step": 1.44})), grokking_runs)
     assert twin.verdict == "disagrees", str(twin)

@@ -22,16 +22,31 @@ def succeeded(samples_per_dim: float, d: int, seeds: int) -> float:
     return float((cosine > 0.5).any(axis=1).mean())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("samples_per_dim", [8.0, 12.0])
-def test_success_at_two_dimensions_and_the_other_dimension_is_seen(samples_per_dim):
-    """Within 3 binomial standard errors and 0.1, by which the linear theory is low near one half; exchanging the two
-    dimensions is worse by more than that."""
+def predicted_and_found(samples_per_dim: float) -> tuple[dict[int, float], dict[int, float]]:
+    """Probability and fraction at d = 200 (60 runs) and d = 800 (20 runs), which must not contradict each other.
+
+    Allowed are 3 binomial standard errors and 0.1, by which the linear theory can be off near one half.
+    """
     seeds = {200: 60, 800: 20}
     predicted = {d: limen.thresholds.success_probability(problem(samples_per_dim), d, STEPS, paths=8192) for d in seeds}
     found = {d: succeeded(samples_per_dim, d, count) for d, count in seeds.items()}
     for d, count in seeds.items():
         error = 3.0 * np.sqrt(max(predicted[d] * (1.0 - predicted[d]), 0.02) / count) + 0.1
         assert abs(found[d] - predicted[d]) < error, (predicted, found)
-    exchanged = sum(abs(found[d] - predicted[1000 - d]) for d in seeds)
-    assert exchanged > sum(abs(found[d] - predicted[d]) for d in seeds) + 0.15, (predicted, found)
+    return predicted, found
+
+
+@pytest.mark.slow
+def test_near_the_onset_success_depends_on_the_dimension_as_predicted():
+    """The prediction for the other dimension is worse."""
+    predicted, found = predicted_and_found(8.0)
+    right = sum(abs(found[d] - predicted[d]) for d in found)
+    exchanged = sum(abs(found[d] - predicted[1000 - d]) for d in found)
+    assert exchanged > right + 0.15, (predicted, found)
+
+
+@pytest.mark.slow
+def test_well_above_it_most_runs_succeed_at_both():
+    """Here 80 runs cannot tell the two dimensions apart."""
+    predicted, _ = predicted_and_found(12.0)
+    assert predicted[200] > predicted[800] > 0.4
