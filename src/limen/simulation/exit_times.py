@@ -36,10 +36,8 @@ def simulated_exit_times(
     infinity. $O(p^3)$ a step, so $d$ costs only through the number of steps, $t\,dp/\gamma$.
     """
     width, d = int(width), int(d)
-    _check(width, d, rate, noise, fraction, horizon)
-    every = tuple(range(seeds)) if isinstance(seeds, (int, np.integer)) else tuple(int(seed) for seed in seeds)
-    if not every:
-        raise InputError("seeds must be at least one.")
+    check_exit(width, d, rate, noise, fraction, horizon)
+    every = seeds_of(seeds)
     start = sphere_gram(stream_keys(every, d, "exit start"), width + 1, d)
     overlap, gram = start[:, :width, width:], start[:, :width, :width]
     function = as_activation("square").function
@@ -77,6 +75,14 @@ def simulated_exit_times(
     return exits, d * (overlap**2).sum(axis=(1, 2)), tau
 
 
+def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
+    """8 means seeds 0..7; or a list."""
+    every = tuple(range(seeds)) if isinstance(seeds, (int, np.integer)) else tuple(int(seed) for seed in seeds)
+    if not every:
+        raise InputError("seeds must be at least one.")
+    return every
+
+
 def _excess_risk(state: ChainState) -> jax.Array:
     r"""$1+\frac1{p^2}\mathrm{tr}\,Q^2-\frac2p|m|^2$, shape (seeds,)."""
     aligned, rest, _ = state
@@ -85,7 +91,8 @@ def _excess_risk(state: ChainState) -> jax.Array:
     return 1.0 + (gram**2).sum(axis=(0, 1)) / width**2 - 2.0 / width * (aligned**2).sum(axis=(0, 1))
 
 
-def _check(width: int, d: int, rate: float, noise: float, fraction: float, horizon: float) -> None:
+def check_exit(width: int, d: int, rate: float, noise: float, fraction: float, horizon: float) -> None:
+    """Refuses arguments of an exit time that make no sense."""
     if width < 1:
         raise InputError(f"width must be at least 1, got {width}.")
     if d < width + 1:
