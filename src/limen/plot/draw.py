@@ -68,12 +68,20 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.set_xlim(panel.x_range)
     if panel.y_range is not None:
         axes.set_ylim(panel.y_range)
+    if panel.x_scale == "linear" and _counts(panel):
+        axes.xaxis.get_major_locator().set_params(integer=True)
     # After the ranges are settled, so that labels stand inside the axes.
     for mark in panel.marks:
         if isinstance(mark, Threshold):
             _draw_threshold(axes, mark)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(handlelength=1.6, borderaxespad=0.3)
+
+
+def _counts(panel: Panel) -> bool:
+    """Whether the horizontal axis counts something: every series stands at whole numbers."""
+    series = [np.asarray(mark.x, dtype=float) for mark in panel.marks if isinstance(mark, Line | Points | Band)]
+    return bool(series) and all(np.array_equal(x, np.round(x), equal_nan=True) for x in series)
 
 
 def _draw_mark(axes: Axes, mark: object) -> None:
