@@ -260,6 +260,33 @@ BIBTEX = {
   title = {A problem in geometric probability},
   journal = {Mathematica Scandinavica}, volume = {11}, pages = {109--111}, year = {1962}
 }""",
+    "sommeijer1998": """@article{sommeijer1998,
+  author = {Sommeijer, Ben P. and Shampine, Lawrence F. and Verwer, Jan G.},
+  title = {{RKC}: an explicit solver for parabolic {PDEs}},
+  journal = {Journal of Computational and Applied Mathematics}, volume = {88}, number = {2}, pages = {315--326},
+  year = {1998}
+}""",
+    "bartlett1996": """@inproceedings{bartlett1996,
+  author = {Bartlett, Peter L.},
+  title = {For valid generalization the size of the weights is more important than the size of the network},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {9}, year = {1996}
+}""",
+    "cugliandolo1993": """@article{cugliandolo1993,
+  author = {Cugliandolo, Leticia F. and Kurchan, Jorge},
+  title = {Analytical solution of the off-equilibrium dynamics of a long-range spin-glass model},
+  journal = {Physical Review Letters}, volume = {71}, number = {1}, pages = {173--176}, year = {1993}
+}""",
+    "mei2018": """@article{mei2018,
+  author = {Mei, Song and Montanari, Andrea and Nguyen, Phan-Minh},
+  title = {A mean field view of the landscape of two-layer neural networks},
+  journal = {Proceedings of the National Academy of Sciences}, volume = {115}, number = {33}, pages = {E7665--E7671},
+  year = {2018}
+}""",
+    "montanari2025": """@article{montanari2025,
+  author = {Montanari, Andrea and Urbani, Pierfrancesco},
+  title = {Dynamical decoupling of generalization and overfitting in large two-layer networks},
+  journal = {arXiv preprint arXiv:2502.21269}, year = {2025}
+}""",
 }
 
 

@@ -1,5 +1,7 @@
 """How much work a run is, estimated before it begins: what would take many hours is refused with its numbers."""
 
+import math
+
 from limen.problem.spec import InputError
 
 # Samples * (d * width + STEP_OVERHEAD) of one run of full SGD: about three hours on one core.
@@ -8,6 +10,8 @@ MOST_SGD_WORK = 1e13
 STEP_OVERHEAD = 5_000
 # Steps * seeds * (students + latent directions) of one call of the overlap chain: about an hour on one core.
 MOST_CHAIN_WORK = 1e10
+# Arithmetic operations of one flow on a fixed sample: about an hour and a half on one core.
+MOST_FLOW_WORK = 2e13
 
 
 def check_chain_work(d: int, steps: int, seeds: int, units: int) -> None:
@@ -29,4 +33,25 @@ def check_sgd_work(d: int, steps: int, batch: int, width: int, latents: int) -> 
         raise InputError(
             f"times must be shorter or d smaller{remedy}: {steps:.3g} steps at d = {d} are {work:.2g} times the work "
             f"full SGD accepts."
+        )
+
+
+def flow_gradients(duration: float, rate: float) -> float:
+    r"""About how many gradients a flow on the sphere takes when its largest rate is `rate`.
+
+    Steps grow with time, $h\approx t/20$, and one of length $h$ takes $\sqrt{1.5h\lambda}$ gradients:
+    $20\log(\lambda T)$ short steps, then $11\sqrt{\lambda T}$ gradients.
+    """
+    span = duration * rate
+    return 100.0 + 60.0 * math.log1p(span) + 11.0 * math.sqrt(span)
+
+
+def check_flow_work(d: int, duration: float, rate: float, operations: float) -> None:
+    """Refuses a flow above `MOST_FLOW_WORK`; `operations` are those of one gradient."""
+    evaluations = flow_gradients(duration, rate)
+    work = evaluations * operations / MOST_FLOW_WORK
+    if work > 1.0:
+        raise InputError(
+            f"times must be shorter or d smaller: about {evaluations:.2g} gradients of {operations:.2g} operations at "
+            f"d = {d} are {work:.2g} times the work a flow accepts."
         )

@@ -3,6 +3,7 @@
 from limen.method import Method
 from limen.theory.attention.equiangular_problem import equiangular_tokens
 from limen.theory.descent.solve import descent
+from limen.theory.flow.solve import gaussian_model_flow
 from limen.theory.kernel.random_features_problem import random_features_problem
 from limen.theory.kernel.ridge_problem import ridge_problem
 from limen.theory.one_pass.overlap_ode import overlap_ode
@@ -12,6 +13,7 @@ THEORIES: tuple[Method, ...] = (
     phase_retrieval,
     overlap_ode,
     descent,
+    gaussian_model_flow,
     ridge_problem,
     random_features_problem,
     equiangular_tokens,

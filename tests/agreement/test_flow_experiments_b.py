@@ -1,0 +1,89 @@
+"""Experiments on noise fitting and on bounds: the sampled Gaussian model and learning networks must agree with the
+theory, planted errors must be caught, and bounds must bound."""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from limen.comparison import Comparison
+from limen.experiments.complexity_growth import ComplexityGrowth
+from limen.experiments.experiment import Experiment
+from limen.experiments.interpolation_diagram import InterpolationDiagram
+from limen.experiments.interpolation_threshold import InterpolationThreshold
+from limen.experiments.overfitting_bound import OverfittingBound
+from limen.result import Result, merge
+from limen.theory.flow.solve import solve
+
+SMALL_GROWTH = ComplexityGrowth(largest_width=100, horizon=0.2, witness_width=2, witness_horizon=2.0, d=40)
+SMALL_SEEDS = 12
+# Each default experiment with one parameter of its theory off.
+TWINS = {
+    InterpolationThreshold: {"noise": 1.4},
+    InterpolationDiagram: {"horizon": 8.0},
+    ComplexityGrowth: {"second_layer": 0.36},
+    OverfittingBound: {"noise": 0.6},
+}
+
+
+@lru_cache(maxsize=1)
+def small_runs() -> Result:
+    return merge([SMALL_GROWTH.simulate(seed) for seed in range(SMALL_SEEDS)])
+
+
+def test_growth_of_the_second_layer_at_a_small_size():
+    comparison = SMALL_GROWTH.compare(SMALL_GROWTH.theory(), small_runs())
+    assert comparison.verdict != "disagrees", str(comparison)
+
+
+def test_a_wrong_start_of_the_second_layer_is_caught():
+    wrong = SMALL_GROWTH.model_copy(update={"second_layer": 0.45})
+    comparison = SMALL_GROWTH.compare(wrong.theory(), small_runs())
+    assert comparison.verdict == "disagrees", str(comparison)
+
+
+def test_bounds_bound_the_theory_and_a_network():
+    experiment = OverfittingBound(width=3, largest_width=10, horizon=10.0, d=24)
+    theory, run = experiment.theory().dataset, experiment.simulate(0).dataset
+    for found in (theory, run.isel(seed=0)):
+        assert (found.second_layer <= theory.second_layer_bound + 1e-6).all()
+        assert (found.test_loss - found.train_loss <= theory.gap_bound).all()
+    # The constant is not idle: a bound on the second layer ten times smaller would be broken.
+    assert (theory.second_layer - 1.0 > 0.1 * (theory.second_layer_bound - 1.0)).any()
+    # And vacuous: above the test loss itself at every time, so that no overfitting time is excluded.
+    assert (theory.gap_bound > theory.test_loss).all()
+    assert theory.excluded_time.values[0] == 0.0
+    assert (np.diff(theory.excluded_time.values) >= 0.0).all()
+
+
+@lru_cache(maxsize=4)
+def default_runs(kind: type[Experiment]) -> Result:
+    experiment = kind()
+    return merge([experiment.simulate(seed) for seed in range(experiment.default_seeds)])
+
+
+def compared(kind: type[Experiment], **planted: float) -> Comparison:
+    return kind().compare(kind(**planted).theory(), default_runs(kind))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TWINS, ids=lambda kind: kind.name)
+def test_default_experiments_agree(kind):
+    comparison = compared(kind)
+    assert comparison.verdict == "agrees", str(comparison)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", TWINS, ids=lambda kind: kind.name)
+def test_planted_errors_in_default_experiments_are_caught(kind):
+    comparison = compared(kind, **TWINS[kind])
+    assert comparison.verdict == "disagrees", str(comparison)
+
+
+@pytest.mark.slow
+def test_the_map_between_solved_points():
+    experiment = InterpolationDiagram()
+    between = experiment.between(experiment.theory(), np.array([0.5]), np.array([0.2, 0.5]))[0]
+    for gamma, value in zip((0.2, 0.5), between, strict=True):
+        loss = solve(experiment.problem(0.5, gamma), [0.0, experiment.horizon]).dataset.train_loss.values
+        assert value == pytest.approx(loss[-1] / loss[0], rel=0.05)
