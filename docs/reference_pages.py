@@ -16,6 +16,7 @@ CHAPTERS = {
     "limen.thresholds": "Thresholds",
     "limen.one_pass": "One-pass SGD",
     "limen.attention": "Attention",
+    "limen.effective": "Effective dynamics",
 }
 
 

@@ -68,6 +68,21 @@ BIBTEX = {
   title = {On the distribution of the largest eigenvalue in principal components analysis},
   journal = {The Annals of Statistics}, volume = {29}, number = {2}, pages = {295--327}, year = {2001}
 }""",
+    "benarous2021": """@article{benarous2021,
+  author = {Ben Arous, G{\\'e}rard and Gheissari, Reza and Jagannath, Aukosh},
+  title = {Online stochastic gradient descent on non-convex losses from high-dimensional inference},
+  journal = {Journal of Machine Learning Research}, volume = {22}, number = {106}, pages = {1--51}, year = {2021}
+}""",
+    "benarous2022": """@article{benarous2022,
+  author = {Ben Arous, G{\\'e}rard and Gheissari, Reza and Jagannath, Aukosh},
+  title = {High-dimensional limit theorems for {SGD}: Effective dynamics and critical scaling},
+  journal = {arXiv preprint arXiv:2206.04030}, year = {2022}
+}""",
+    "benarous2023": """@article{benarous2023,
+  author = {Ben Arous, G{\\'e}rard and Gheissari, Reza and Huang, Jiaoyang and Jagannath, Aukosh},
+  title = {High-dimensional {SGD} aligns with emerging outlier eigenspaces},
+  journal = {arXiv preprint arXiv:2310.03010}, year = {2023}
+}""",
     "baik2005": """@article{baik2005,
   author = {Baik, Jinho and Ben Arous, G{\\'e}rard and P{\\'e}ch{\\'e}, Sandrine},
   title = {Phase transition of the largest eigenvalue for nonnull complex sample covariance matrices},

@@ -14,12 +14,15 @@ class Method:
     """A theory or a simulator: `refuses(problem)` is a reason or None, `solve(problem, times, ...)` a `Result`.
 
     A theory's options are the further arguments of its `solve`; a simulator's `solve` also takes `d` and one `seed`.
+    A simulator that runs many seeds faster side by side has `solve_seeds(problem, times, d, seeds, ...)` as well: the
+    same numbers, in one `Result` per seed or fewer.
     """
 
     name: str
     citations: tuple[str, ...]
     refuses: Callable[[Any], str | None]
     solve: Callable[..., Result]
+    solve_seeds: Callable[..., list[Result]] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:

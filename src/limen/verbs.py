@@ -5,13 +5,11 @@ from typing import Any
 
 from limen.citations import bibtex
 from limen.comparison import compare
-from limen.gaussian.start_weights import LARGEST_D_WITH_WEIGHTS
 from limen.method import choose
-from limen.problem import InputError, Spec, TwoLayer
+from limen.problem import InputError, Spec
 from limen.problem.times import time_grid
 from limen.result import Result, merge
-from limen.simulation.overlap_chain import overlap_chain, solve_seeds
-from limen.simulation.registry import SIMULATORS
+from limen.simulation.registry import REDUCTIONS, SIMULATORS
 from limen.theory.registry import THEORIES
 
 __all__ = ["cite", "compare", "predict", "seed_list", "simulate", "theories"]
@@ -48,19 +46,20 @@ def simulate(
         d: the dimension; left out where the problem has one of its own (`SelfAttention`).
         seeds: `8` means seeds 0..7; or a list of seeds.
         simulator: the name of a simulator; by default the first that applies. One-pass problems above d = 20,000 are
-            run by the exact chain of their overlaps, unless an option only d-dimensional training has is given.
+            run by the exact chain of their overlaps, unless an option only d-dimensional training has is given (spiked
+            tensors above a million entries of one sample).
         progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
         options: the simulator's own.
     """
     d = _whole("d", getattr(problem, "d", None) if d is None else d)
     method = choose(SIMULATORS, problem, simulator, "simulator")
-    reduced = overlap_chain.refuses(problem) is None and not options
-    if simulator is None and reduced and d > LARGEST_D_WITH_WEIGHTS:
-        method = overlap_chain
+    reduction = REDUCTIONS.get(method.name)
+    if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
+        method = reduction.chain
     method.check_options(options)
     grid = time_grid(times, _counts_steps(problem))
-    if method is overlap_chain and isinstance(problem, TwoLayer):
-        return merge(solve_seeds(problem, grid, d, tuple(progress(seed_list(seeds)))))
+    if method.solve_seeds is not None:
+        return merge(method.solve_seeds(problem, grid, d, tuple(progress(seed_list(seeds))), **options))
     return merge([method.solve(problem, grid, d=d, seed=seed, **options) for seed in progress(seed_list(seeds))])
 
 

@@ -37,6 +37,14 @@ class RotatedRule:
 
     def __call__(self, angle: float) -> float:
         """The expectation at correlation cos(angle), 0 <= angle <= pi."""
+        first, second, weights = self.nodes(angle)
+        return float(np.sum(self.first.values(first) * self.second.values(second) * weights))
+
+    def nodes(self, angle: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        r"""Points $G_1$, $G_2$ of correlation cos(angle) and their weights, three arrays of one shape.
+
+        They serve any function of both that is smooth away from the kinks.
+        """
         reflected = angle > 0.5 * np.pi
         if reflected:
             angle = np.pi - angle
@@ -55,8 +63,7 @@ class RotatedRule:
             edges = np.sort(np.concatenate([edges, np.clip(np.stack(moved, -1), base[0], base[-1])], axis=1), axis=1)
         a, a_weights = _panels(edges)
         shift = (sine * b)[:, None]
-        values = self.first.values(cosine * a + shift) * self.second.values(sign * (cosine * a - shift))
-        return float(b_weights @ np.sum(values * a_weights, axis=1))
+        return cosine * a + shift, sign * (cosine * a - shift), b_weights[:, None] * a_weights
 
 
 def rotated_rule(first: ScalarFunction, second: ScalarFunction) -> RotatedRule:

@@ -2,8 +2,10 @@
 
 from limen.problem.activations import Activation, activation
 from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
+from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
 from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
+from limen.problem.mixtures import GaussianMixture, XorMixture
 from limen.problem.networks import Network, network
 from limen.problem.self_attention import FeedForward, SelfAttention
 from limen.problem.spec import InputError, Spec
@@ -14,23 +16,29 @@ from limen.problem.two_layer import TwoLayer
 __all__ = [
     "Activation",
     "Algorithm",
+    "BinaryMixture",
     "FeedForward",
+    "GaussianMixture",
     "GradientDescent",
     "GradientFlow",
     "InputError",
     "Loss",
     "Network",
     "OnePassSGD",
+    "OnlinePCA",
     "OverlapStart",
     "RandomFeatures",
     "RandomStart",
     "Ridge",
     "SelfAttention",
+    "SingleIndex",
     "Spec",
     "SphericalSGD",
+    "SpikedTensor",
     "Start",
     "Target",
     "TwoLayer",
+    "XorMixture",
     "activation",
     "network",
     "target",

@@ -170,7 +170,7 @@ def _step(
     """One step of SGD on a batch, all seeds at once."""
     aligned, rest, second = state
     p, k = aligned.shape[:2]
-    columns = _factor_columns(rest)
+    columns = factor_columns(rest)
     # Column l of the factor vanishes above row l: sums run over whole columns, which XLA vectorises over seeds.
     own_fields = jnp.zeros((p, functions.batch, rest.shape[-1]))
     for c in range(p):
@@ -203,7 +203,7 @@ def _step(
     return ChainState(aligned, rest, second)
 
 
-def _factor_columns(matrix: jax.Array) -> list[jax.Array]:
+def factor_columns(matrix: jax.Array) -> list[jax.Array]:
     """Columns (p, seeds) of the Cholesky factor of (p, p, seeds); a vanishing pivot gives a zero column."""
     p = matrix.shape[0]
     columns: list[jax.Array] = []

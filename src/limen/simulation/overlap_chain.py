@@ -273,4 +273,4 @@ def _seed_tuple(seeds: int | Sequence[int]) -> tuple[int, ...]:
     return chosen
 
 
-overlap_chain = Method("overlap-chain", CITATIONS, refuses, solve)
+overlap_chain = Method("overlap-chain", CITATIONS, refuses, solve, solve_seeds)

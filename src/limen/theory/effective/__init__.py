@@ -1,0 +1,1 @@
+"""Effective dynamics of online SGD: what summary statistics do as the dimension grows."""
