@@ -37,7 +37,7 @@ def by_hand():
 
 def trained(intervals):
     arrays = jnp.asarray(np.int32(0)), jnp.asarray(np.array(intervals, np.int32))
-    return jax.block_until_ready(_train(functions_of(problem), False, True, setting, *arrays))
+    return jax.block_until_ready(_train(functions_of(problem), False, True, None, setting, *arrays))
 
 runs = {
     "numpy": by_hand,

@@ -3,7 +3,9 @@
 import inspect
 from pathlib import Path
 
+import limen
 from limen.citations import bibtex
+from limen.experiments.experiment import Experiment
 from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import save_figure
 from limen.storage import FileStore, run
@@ -41,9 +43,27 @@ def _page(name: str, folder: Path) -> str:
         verdict,
         "| parameter | default | |\n|---|---|---|\n" + "\n".join(parameters),
         f"```sh\nlimen run {name}\n```",
+        *_diagram(kind, folder),
         f"```bibtex\n{bibtex(kind.citations)}\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _diagram(kind: type[Experiment], folder: Path) -> list[str]:
+    """The phase diagram an experiment declares, swept (or taken from the store), and the command that makes it."""
+    if not kind.diagram:
+        return []
+    swept = limen.sweep(kind, **kind.diagram)
+    picture = f"{kind.name}-sweep.png"
+    save_figure(swept.figure(), folder / picture)
+    axes = " ".join(f"--grid {name}={values}" for name, values in kind.diagram["grid"].items())
+    command = f"limen sweep {kind.name} {axes} --size {kind.diagram['sizes']} --seeds {kind.diagram['seeds']}"
+    return [
+        "## Phase diagram",
+        "Colours are the mean over simulations; line and points are where theory and simulation pass the value named.",
+        f"![Phase diagram of {kind.name}]({picture})",
+        f"```sh\n{command}\n```",
+    ]
 
 
 def _index(names: list[str]) -> str:

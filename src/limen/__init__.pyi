@@ -35,6 +35,8 @@ from .problem import network as network
 from .problem import target as target
 from .result import Result as Result
 from .result import load as load
+from .sweeps.sweep import Sweep as Sweep
+from .sweeps.sweep import sweep as sweep
 from .verbs import cite as cite
 from .verbs import compare as compare
 from .verbs import predict as predict

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
-from scipy import stats
+from scipy import special
 
 from limen.problem.spec import InputError
 from limen.result import Result
@@ -185,7 +185,7 @@ def simultaneous_band(values: np.ndarray) -> np.ndarray:
         part = moving[begin : begin + COLUMNS_AT_ONCE]
         largest = np.maximum(largest, np.abs(multipliers @ (centred[:, part] / error[part])).max(axis=1))
     quantile = float(np.quantile(largest, CONFIDENCE, method="higher"))
-    return stats.t.isf(stats.norm.sf(quantile), count - 1) * error
+    return -special.stdtrit(count - 1, special.ndtr(-quantile)) * error
 
 
 def _finite_size(sizes: np.ndarray, means: np.ndarray) -> np.ndarray:

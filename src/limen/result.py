@@ -48,7 +48,7 @@ class Result:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".limen-", suffix=".nc")
         os.close(descriptor)
         try:
-            self.dataset.assign_attrs(limen=json.dumps(self._header())).to_netcdf(temporary, engine="h5netcdf")
+            self.as_dataset().to_netcdf(temporary, engine="h5netcdf")
             with open(temporary, "rb+") as written:
                 os.fsync(written.fileno())
             os.replace(temporary, path)
@@ -57,9 +57,10 @@ class Result:
             raise
         return path
 
-    def _header(self) -> dict[str, Any]:
+    def as_dataset(self) -> xr.Dataset:
+        """The dataset that is saved: everything else about the result is JSON in its attribute `limen`."""
         names = ("spec", "kind", "ok", "status", "statistics", "seeds", "citations", "versions")
-        return {name: getattr(self, name) for name in names}
+        return self.dataset.assign_attrs(limen=json.dumps({name: getattr(self, name) for name in names}))
 
     def _repr_html_(self) -> str:
         return f"<p>{self._title()}</p>" + self.dataset._repr_html_()

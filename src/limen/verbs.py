@@ -7,6 +7,8 @@ from limen.citations import bibtex
 from limen.comparison import compare
 from limen.method import choose
 from limen.problem import InputError, Spec
+from limen.problem import Spec, TwoLayer
+from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
 from limen.result import Result, merge
 from limen.simulation.registry import REDUCTIONS, SIMULATORS
@@ -51,7 +53,7 @@ def simulate(
         progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
         options: the simulator's own.
     """
-    d = _whole("d", getattr(problem, "d", None) if d is None else d)
+    d = whole("d", getattr(problem, "d", None) if d is None else d)
     method = choose(SIMULATORS, problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)
     if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
@@ -75,25 +77,6 @@ def cite(problem: Spec) -> str:
         applicable = [method for method in methods if method.refuses(problem) is None]
         used += applicable[0].citations if applicable else ()
     return bibtex(used)
-
-
-def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """`8` means 0..7; a list is taken as it is."""
-    if isinstance(seeds, Sequence):
-        if not seeds or any(seed < 0 for seed in seeds) or len(set(seeds)) != len(seeds):
-            raise InputError(f"seeds must be distinct and not negative, got {list(seeds)!r}.")
-        return tuple(int(seed) for seed in seeds)
-    if _whole("seeds", seeds) < 1:
-        raise InputError(f"seeds must be at least 1, got {seeds}.")
-    return tuple(range(int(seeds)))
-
-
-def _whole(name: str, value: Any) -> int:
-    if value is None:
-        raise InputError(f"{name} is required.")
-    if isinstance(value, bool) or int(value) != value or value < 1:
-        raise InputError(f"{name} must be a positive whole number, got {value!r}.")
-    return int(value)
 
 
 def _counts_steps(problem: Any) -> bool:

@@ -37,6 +37,7 @@ def test_names_of_the_contract():
         "predict",
         "simulate",
         "compare",
+        "sweep",
         "theories",
         "cite",
         "load",

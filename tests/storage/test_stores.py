@@ -10,7 +10,7 @@ import xarray as xr
 from limen.problem import InputError
 from limen.result import Result
 from limen.storage import FileStore, MemoryStore, address
-from limen.storage.file_store import INDEX
+from limen.storage.index import INDEX
 
 
 def result(seed: int, ok: bool = True, value: float = 1.0) -> Result:
@@ -91,13 +91,14 @@ def test_a_damaged_file_is_reported_and_never_used(tmp_path, damage):
 def test_nothing_is_indexed_before_it_is_written(tmp_path, monkeypatch):
     store = FileStore(tmp_path)
 
-    def full_disk(self, path):
+    def full_disk(self, path, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Result, "save", full_disk)
+    monkeypatch.setattr(xr.Dataset, "to_netcdf", full_disk)
     with pytest.raises(OSError, match="No space"):
         store.put({key(0): result(0)})
     assert store.keys() == []
+    assert not list(tmp_path.rglob("*.nc"))
 
 
 def test_several_writers(tmp_path):

@@ -28,6 +28,15 @@ class Experiments(click.Group):
             formatter.write_text(", ".join(self.list_commands(ctx)))
 
 
+class SweptExperiments(Experiments):
+    """One command per experiment, and per `module:Class` of the user's own."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        from limen.cli.sweep import sweep_command
+
+        return sweep_command(cmd_name)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(package_name="limen", prog_name="limen")
 def limen() -> None:
@@ -40,6 +49,90 @@ def run() -> None:
 
     `limen run NAME --help` lists the parameters of an experiment.
     """
+
+
+@limen.group(cls=SweptExperiments, name="sweep", subcommand_metavar="NAME --grid PARAM=a:b:n ...")
+def sweep() -> None:
+    """Run an experiment over a grid of parameters, sizes and seeds; the same command again resumes.
+
+    `limen sweep NAME --help` lists the options.
+    """
+
+
+@limen.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+@click.pass_context
+def sweeps(context: click.Context, as_json: bool) -> None:
+    """Sweeps and their progress."""
+    if context.invoked_subcommand is None:
+        from limen.cli.sweep import list_sweeps
+
+        list_sweeps(as_json)
+
+
+@sweeps.command(name="show")
+@click.argument("identifier", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def show_sweep(identifier: str, as_json: bool) -> None:
+    """What a sweep asks for, how far it is, what failed and why."""
+    from limen.cli.sweep import print_sweep
+
+    print_sweep(identifier, as_json)
+
+
+@sweeps.command(name="export")
+@click.argument("identifier", metavar="ID")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("limen-out"), help="folder for the files")
+@click.option("--quantity", default=None, help="what the figure shows")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def export_sweep(identifier: str, out: Path, quantity: str | None, as_json: bool) -> None:
+    """Write what there is of a sweep: netCDF, CSV, figure."""
+    from limen.cli.sweep import export
+
+    export(identifier, out, quantity, as_json)
+
+
+@sweeps.command(name="cancel")
+@click.argument("identifier", metavar="ID")
+def cancel(identifier: str) -> None:
+    """Stop a sweep wherever it runs; its results are kept, and the same command takes it up again."""
+    from limen.cli.sweep import cancel_sweep
+
+    cancel_sweep(identifier)
+
+
+@limen.group()
+def store() -> None:
+    """The store of results: what it holds, whether it is intact, and cleaning it."""
+
+
+@store.command(name="info")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def store_info(as_json: bool) -> None:
+    """Where the store is and what it holds."""
+    from limen.cli.store import print_info
+
+    print_info(as_json)
+
+
+@store.command(name="verify")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def store_verify(as_json: bool) -> None:
+    """Read every file; damaged ones are set aside, to be computed again when wanted."""
+    from limen.cli.store import print_verification
+
+    print_verification(as_json)
+
+
+@store.command(name="gc")
+@click.option("--keep-outdated", is_flag=True, help="keep results of other versions of limen")
+@click.option("--dry-run", is_flag=True, help="only say what would be removed")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def store_gc(keep_outdated: bool, dry_run: bool, as_json: bool) -> None:
+    """Remove results of other versions of limen, stray files and the quarantine."""
+    from limen.cli.store import print_removal
+
+    print_removal(keep_outdated, dry_run, as_json)
 
 
 @limen.command(name="list")
@@ -80,11 +173,16 @@ def main() -> None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(platformdirs.user_cache_path("limen") / "jax")
     remember_interrupts()
     try:
-        limen.main(standalone_mode=False)
+        # With an exit asked for inside a command, what comes back is its code.
+        code = limen.main(standalone_mode=False)
+        if isinstance(code, int) and code:
+            sys.exit(code)
     except click.ClickException as error:
         _stop(_sentence(error), 2)
-    except (KeyboardInterrupt, click.Abort):
-        _stop("Interrupted: what was finished is kept, the same command goes on from there.", 130)
+    except (KeyboardInterrupt, click.Abort) as error:
+        # Click wraps the interruption, which may say more than we could.
+        said = str(error.__cause__ or error)
+        _stop(said or "Interrupted: what was finished is kept, the same command goes on from there.", 130)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
             raise

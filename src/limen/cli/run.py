@@ -47,7 +47,7 @@ def execute(
     if seeds is not None and seeds < 1:
         raise InputError(f"seeds must be at least 1, got {seeds}.")
     count = 0 if theory_only else (seeds or experiment.default_seeds)
-    _check_writable(out)
+    check_writable(out)
     store = FileStore()
     from limen.cli.progress import Progress
 
@@ -94,7 +94,7 @@ def save(run: Run, out: Path) -> dict[str, str]:
 def summary(run: Run, files: dict[str, str]) -> dict[str, Any]:
     """The JSON object of a run; a number that is not finite becomes the text "inf", "-inf" or "nan"."""
     headline = run.experiment.headline(run.theory, run.simulation)
-    return _finite(
+    return finite(
         {
             "experiment": run.experiment.name,
             "id": run.identifier,
@@ -108,17 +108,18 @@ def summary(run: Run, files: dict[str, str]) -> dict[str, Any]:
     )
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """Plain data in which a number that is not finite is the text "inf", "-inf" or "nan"."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
 
 
-def _check_writable(out: Path) -> None:
+def check_writable(out: Path) -> None:
     """Refuses an output folder that cannot be written, before anything is computed."""
     try:
         out.mkdir(parents=True, exist_ok=True)

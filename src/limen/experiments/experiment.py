@@ -1,7 +1,8 @@
 """What every experiment of the gallery offers."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
 
 from limen.comparison import Comparison, compare
 from limen.experiments.figure import Figure
@@ -13,7 +14,8 @@ class Experiment(Spec):
     """A phenomenon of the field, with parameters to play with.
 
     Every parameter is a field with default, bounds and one line; the size is one of them (`size_field`). Final classes
-    give `theory()`, `simulate(seed)`, `figure()` and `headline()`; `compare` may be narrowed by `compared`.
+    give `theory()`, `simulate(seed)`, `figure()` and `headline()`; `compare` may be narrowed by `compared`. For sweeps
+    a class may also give `theory_batch(points)`, `structure()` and `thresholds(parameter, theory)`.
     """
 
     name: ClassVar[str]
@@ -28,6 +30,10 @@ class Experiment(Spec):
     compared: ClassVar[tuple[str, ...] | None] = None
     # Parameters with which theory and two seeds finish in about two seconds.
     quick: ClassVar[dict[str, Any]] = {}
+    # Grid, sizes and seeds of a phase diagram worth showing, as `limen.sweep` takes them.
+    diagram: ClassVar[dict[str, Any]] = {}
+    # Other names under which parameters may be put on a grid: their symbols.
+    aliases: ClassVar[dict[str, str]] = {"delta": "samples_per_dim"}
 
     @abstractmethod
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
@@ -48,3 +54,30 @@ class Experiment(Spec):
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The comparison this experiment stands by."""
         return compare(theory, simulation, variables=self.compared)
+
+    @classmethod
+    def theory_batch(cls, points: Sequence[Self]) -> list[Result]:
+        """Predictions of several points of equal structure, none of them paired, faster together than one by one.
+
+        The prediction of a point must not depend on which others are computed with it.
+        """
+        return [point.theory() for point in points]
+
+    @classmethod
+    def batches_theory(cls) -> bool:
+        """Whether the class gives a `theory_batch` of its own."""
+        return cls.theory_batch.__func__ is not Experiment.theory_batch.__func__
+
+    def structure(self) -> tuple[Any, ...]:
+        """What decides how code is compiled: points of equal structure share it.
+
+        By default the size, all else that is not a real number, and the lengths of lists.
+        """
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        size = values.pop(self.size_field)
+        rest = (value for value in values.values() if not isinstance(value, float))
+        return (size, *(len(value) if isinstance(value, tuple) else value for value in rest))
+
+    def thresholds(self, parameter: str, theory: Result) -> dict[str, float]:
+        """Values of a parameter at which something changes, by symbol: lines in the phase diagram of a sweep."""
+        return {}

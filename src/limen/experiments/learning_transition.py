@@ -48,6 +48,11 @@ class LearningTransition(Experiment):
     size_field: ClassVar[str] = "sizes"
     default_seeds: ClassVar[int] = 230
     compared: ClassVar[tuple[str, ...] | None] = ("success",)
+    diagram: ClassVar[dict[str, object]] = {
+        "grid": {"samples_per_dim": "2:14:9"},
+        "sizes": "log:20:160:4",
+        "seeds": 16,
+    }
     quick: ClassVar[dict[str, object]] = {"sizes": (20.0, 40.0), "steps": 4, "samples_per_dim": (4.0, 8.0)}
 
     target: str = Field("z**2", description="target: a name or a formula with one hard direction")
@@ -60,8 +65,8 @@ class LearningTransition(Experiment):
 
     @model_validator(mode="after")
     def _check(self) -> "LearningTransition":
-        if not 2 <= len(self.samples_per_dim) <= 20 or not all(0.0 < ratio <= 100.0 for ratio in self.samples_per_dim):
-            raise InputError(f"samples_per_dim must be 2 to 20 numbers in (0, 100], got {self.samples_per_dim}.")
+        if not 1 <= len(self.samples_per_dim) <= 20 or not all(0.0 < ratio <= 100.0 for ratio in self.samples_per_dim):
+            raise InputError(f"samples_per_dim must be 1 to 20 numbers in (0, 100], got {self.samples_per_dim}.")
         if np.any(np.diff(self.samples_per_dim) <= 0):
             raise InputError(f"samples_per_dim must ascend, got {self.samples_per_dim}.")
         if not 1 <= len(self.sizes) <= 5 or not all(10 <= d <= 2000 and int(d) == d for d in self.sizes):
@@ -143,6 +148,13 @@ class LearningTransition(Experiment):
         title = f"{self.activation} on $y=$ {self.target}, loss {self.loss}"
         panel = Panel(r"samples per dimension $\delta=n/d$", label, marks, x_range=(0.0, 1.03 * ratios.max()))
         return Figure([panel], title=title)
+
+    def thresholds(self, parameter: str, theory: Result) -> dict[str, float]:
+        return (
+            {r"$\delta_{\mathrm{alg}}$": float(theory.dataset.algorithmic_threshold)}
+            if parameter == "samples_per_dim"
+            else {}
+        )
 
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
         def half(values: np.ndarray) -> dict[str, float]:

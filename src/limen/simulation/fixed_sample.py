@@ -22,22 +22,28 @@ class Sample(NamedTuple):
     y: jax.Array
 
 
-def sample_size(problem: TwoLayer, d: int, dtype: str) -> int:
+def sample_size(problem: TwoLayer, d: int, dtype: str, devices: int = 1) -> int:
     r"""$n$, the nearest whole number to $\delta d$; refused when there is no sample, or when the inputs would not fit
-    in memory."""
+    in the memory of the devices they are spread over."""
     if dtype not in DTYPES:
         raise InputError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}.")
     assert problem.samples_per_dim is not None
     n = round(problem.samples_per_dim * d)
     if n < 1:
         raise InputError(f"samples_per_dim times d must be at least 1, got {problem.samples_per_dim * d:g}.")
-    size = float(n) * d * jnp.dtype(dtype).itemsize
+    size = float(n) * d * jnp.dtype(dtype).itemsize / devices
     if size > LARGEST_BYTES:
+        where, remedy = " per device" * (devices > 1), " or dtype float32" * (dtype == "float64")
         raise InputError(
-            f"samples_per_dim * d**2 asks for {size / 1e9:.1f} GB of inputs and must stay below "
-            f"{LARGEST_BYTES / 1e9:g} GB: take a smaller d{' or dtype float32' if dtype == 'float64' else ''}."
+            f"samples_per_dim * d**2 asks for {size / 1e9:.1f} GB of inputs{where} and must stay below "
+            f"{LARGEST_BYTES / 1e9:g} GB: take a smaller d{remedy}."
         )
     return n
+
+
+def block_rows(n: int, d: int) -> int:
+    """How many rows are drawn at once."""
+    return min(n, max(1, BLOCK_ENTRIES // d))
 
 
 def draw_sample(
@@ -59,7 +65,7 @@ def _draw(
     input_key, label_key = jax.random.split(key)
     # A draw needs several times its own memory on the way: rows are drawn in blocks, in place (the last block is
     # moved back until it fits, over rows already drawn).
-    rows = min(n, max(1, BLOCK_ENTRIES // d))
+    rows = block_rows(n, d)
 
     def draw_rows(i: jax.Array, x: jax.Array) -> jax.Array:
         block = draw_inputs(jax.random.fold_in(input_key, i), (rows, d), inputs)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from limen.gaussian.start_weights import start_weights
 from limen.problem import GradientDescent, InputError, TwoLayer
@@ -13,6 +14,7 @@ from limen.result import Result
 from limen.simulation.data import check_inputs, reflected, spread
 from limen.simulation.eigenspaces import coordinate_variances, even_directions
 from limen.simulation.fixed_sample import Sample, draw_sample, sample_size
+from limen.simulation.sharded_sample import draw_sharded
 from limen.simulation.training_record import (
     Observables,
     observe,
@@ -37,7 +39,8 @@ class Rule(NamedTuple):
 class Setting(NamedTuple):
     """Everything a training needs, of one explicit dtype.
 
-    `deviations` (d,): standard deviations of the coordinates of the inputs, None where all are 1.
+    `deviations` (d,): standard deviations of the coordinates of the inputs, None where all are 1. `counts`: 1 for rows
+    of a sharded sample that belong to it and 0 for those that fill it up, None where all count.
     """
 
     sample: Sample
@@ -46,6 +49,7 @@ class Setting(NamedTuple):
     frame: jax.Array
     rule: Rule
     deviations: jax.Array | None = None
+    counts: jax.Array | None = None
 
 
 class Record(NamedTuple):
@@ -68,16 +72,23 @@ def refuses(problem: object) -> str | None:
 
 
 def prepare(
-    problem: TwoLayer, d: int, seed: int, inputs: str, dtype: str, variances: InputVariances | None = None
+    problem: TwoLayer,
+    d: int,
+    seed: int,
+    inputs: str,
+    dtype: str,
+    variances: InputVariances | None = None,
+    mesh: Mesh | None = None,
 ) -> Setting:
     """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn.
 
-    With `variances` the directions of the target have the same weight per dimension in every eigenspace.
+    With `variances` the directions of the target have the same weight per dimension in every eigenspace; with a `mesh`
+    the rows of the inputs are spread over its devices.
     """
     check_inputs(inputs)
     if variances is not None and inputs != "gaussian":
         raise InputError(f"inputs must be gaussian with several variances, got {inputs!r}.")
-    n = sample_size(problem, d, dtype)
+    n = sample_size(problem, d, dtype, 1 if mesh is None else mesh.size)
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, GradientDescent)
 
@@ -98,8 +109,12 @@ def prepare(
         norm=array(network.initial_norm),
     )
     start = Weights(array(first), array(network.per_neuron("second_layer")))
-    sample = draw_sample(problem.target, n, array(frame), seed, inputs, deviations)
-    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations)
+    counts = None
+    if mesh is None:
+        sample = draw_sample(problem.target, n, array(frame), seed, inputs, deviations)
+    else:
+        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, inputs, deviations)
+    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations, counts)
 
 
 def updated(rule: Rule, spherical: bool, weights: Weights, gradient: Weights) -> Weights:
@@ -138,7 +153,8 @@ def training_result(
     citations: tuple[str, ...],
 ) -> Result:
     """The result of one seed; `what` names the training in the status."""
-    n, d = setting.sample.x.shape
+    d = setting.sample.x.shape[1]
+    n = setting.sample.x.shape[0] if setting.counts is None else round(float(setting.counts.sum()))
     dataset = training_dataset(problem, record.observables, times, seed, d, record.fields)
     dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
     dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])

@@ -7,6 +7,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from limen.method import Method
 from limen.precision import in_double
@@ -23,6 +24,7 @@ from limen.simulation.fixed_sample_training import (
     training_result,
     updated,
 )
+from limen.simulation.sharded_sample import row_mesh, sharded_risk_and_gradient
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, risk_and_gradient
 
 CITATIONS = ("montanari2026",)
@@ -38,6 +40,7 @@ def solve(
     dtype: str = "float32",
     variances: Sequence[float] = (1.0,),
     fractions: Sequence[float] = (1.0,),
+    devices: int = 1,
 ) -> Result:
     r"""Trains one network with
 
@@ -55,19 +58,21 @@ def solve(
     parts of the dimensions that have them; the directions of the target are spread evenly over the eigenspaces, so that
     $\Theta_*^\top\Sigma\Theta_*=I$, the start at random.
 
-    Cost: $4nmd$ operations a step, inputs read from memory once; memory $nd$ numbers of `dtype`, at most 8 GB. Train
-    loss comes with the gradient: recording every step costs one step more in all. Model and normalisations:
-    Montanari & Wang 2026.
+    Cost: $4nmd$ operations a step, inputs read from memory once; memory $nd$ numbers of `dtype`, at most 8 GB per
+    device. Train loss comes with the gradient: recording every step costs one step more in all. With several `devices`
+    each draws and keeps its own rows of the inputs, and only weights and gradients travel; the sample is the same as on
+    one device, the sums are taken in another order. Model and normalisations: Montanari & Wang 2026.
     """
     began = time.perf_counter()
     assert isinstance(problem.algorithm, GradientDescent)
-    spectrum = input_variances(variances, fractions)
-    setting = prepare(problem, d, seed, inputs, dtype, None if spectrum.isotropic else spectrum)
+    spectrum, mesh = input_variances(variances, fractions), row_mesh(devices)
+    setting = prepare(problem, d, seed, inputs, dtype, None if spectrum.isotropic else spectrum, mesh)
     steps = np.rint(times).astype(np.int32)
     record = _train(
         functions_of(problem),
         problem.algorithm.spherical,
         keeps_path(setting, times),
+        mesh,
         setting,
         jnp.asarray(steps[0]),
         jnp.asarray(np.diff(steps, append=steps[-1] + 1)),
@@ -77,16 +82,28 @@ def solve(
     return training_result(problem, setting, record, times, seed, "gradient descent", statistics, CITATIONS)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _train(
-    functions: Functions, spherical: bool, with_path: bool, setting: Setting, before: jax.Array, intervals: jax.Array
+    functions: Functions,
+    spherical: bool,
+    with_path: bool,
+    mesh: Mesh | None,
+    setting: Setting,
+    before: jax.Array,
+    intervals: jax.Array,
 ) -> Record:
     """Records after `before` steps, then after each interval but the last, which only provides the last train loss."""
     x, y = setting.sample
 
     def step(weights: Weights) -> tuple[Weights, jax.Array]:
         """Weights after a step, train loss before it."""
-        risk, gradient = risk_and_gradient(functions, weights, setting.bias, x, y)
+        if mesh is None or setting.counts is None:
+            risk, gradient = risk_and_gradient(functions, weights, setting.bias, x, y)
+        else:
+            n = setting.counts.sum()
+            risk, gradient = sharded_risk_and_gradient(
+                mesh, functions, weights, setting.bias, setting.sample, setting.counts, n
+            )
         return updated(setting.rule, spherical, weights, gradient), risk
 
     def interval(weights: Weights, length: jax.Array) -> tuple[Weights, Record]:

@@ -35,9 +35,11 @@ def functions_of(problem: TwoLayer) -> Functions:
 
 
 def loss_and_gradient(
-    functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array
+    functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array, counts: jax.Array | None = None
 ) -> tuple[jax.Array, Weights]:
     r"""$\sum_i\ell(y_i,f(x_i))$ and its gradient, summed over the samples `x` (n, d), `y` (n,).
+
+    Rows whose `counts` is 0 are left out.
 
     With fields $v_{ij}=\langle\theta_j,x_i\rangle+b_j$ and $r_i=\ell'(y_i,f(x_i))/m$ the gradients are
     $\nabla_{\theta_j}=\sum_iF_{ij}x_i$, $F_{ij}=r_ia_j\sigma'(v_{ij})$, and $\nabla_{a_j}=\sum_ir_i\sigma(v_{ij})$.
@@ -49,15 +51,25 @@ def loss_and_gradient(
     fields = jnp.einsum("nd,md->nm", x, weights.first) + bias
     values, slopes = jax.jvp(functions.activation, (fields,), (jnp.ones_like(fields),))
     output = values @ weights.second / m
-    residual = functions.slope(y, output) / m
+    residual, losses = functions.slope(y, output) / m, functions.loss(y, output)
+    if counts is not None:
+        residual, losses = counts * residual, counts * losses
     factors = residual[:, None] * slopes * weights.second
-    return functions.loss(y, output).sum(), Weights(factors.T @ x, residual @ values)
+    return losses.sum(), Weights(factors.T @ x, residual @ values)
 
 
 def risk_and_gradient(
     functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array
 ) -> tuple[jax.Array, Weights]:
-    r"""$\hat R=\frac1n\sum_i\ell(y_i,f(x_i))$ and its gradient.
+    r"""$\hat R=\frac1n\sum_i\ell(y_i,f(x_i))$ and its gradient."""
+    total = summed_loss_and_gradient(functions, weights, bias, x, y)
+    return jax.tree.map(lambda part: part / x.shape[0], total)
+
+
+def summed_loss_and_gradient(
+    functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array, counts: jax.Array | None = None
+) -> tuple[jax.Array, Weights]:
+    r"""$\sum_i\ell(y_i,f(x_i))$ and its gradient over the rows that count.
 
     Samples are taken in blocks of rows short enough to stay in cache between the two products, so that `x` is read
     from memory once. Extra memory: one block.
@@ -67,15 +79,16 @@ def risk_and_gradient(
     rows = min(n, max(1, block_bytes // (d * x.dtype.itemsize)))
     blocks = n // rows
 
-    def add(total: tuple[jax.Array, Weights], x: jax.Array, y: jax.Array) -> tuple[jax.Array, Weights]:
-        return jax.tree.map(jnp.add, total, loss_and_gradient(functions, weights, bias, x, y))
+    parts = (x, y) if counts is None else (x, y, counts)
+
+    def add(total: tuple[jax.Array, Weights], *parts: jax.Array) -> tuple[jax.Array, Weights]:
+        return jax.tree.map(jnp.add, total, loss_and_gradient(functions, weights, bias, *parts))
 
     def add_block(i: jax.Array, total: tuple[jax.Array, Weights]) -> tuple[jax.Array, Weights]:
-        slices = (jax.lax.dynamic_slice_in_dim(part, i * rows, rows) for part in (x, y))
-        return add(total, *slices)
+        return add(total, *(jax.lax.dynamic_slice_in_dim(part, i * rows, rows) for part in parts))
 
     zero = (jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, weights))
     total = jax.lax.fori_loop(0, blocks, add_block, zero)
     if n % rows:
-        total = add(total, x[blocks * rows :], y[blocks * rows :])
-    return jax.tree.map(lambda part: part / n, total)
+        total = add(total, *(part[blocks * rows :] for part in parts))
+    return total

@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import sys
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from limen.experiments.experiment import Experiment
 
 
 def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:
@@ -18,10 +21,15 @@ def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:
         "kind": kind,
         "seeds": list(seeds),
         "dtype": "theory float64, simulation float32",
-        "version": version("limen"),
+        "version": _version(),
         "sources": source_digest(),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _version() -> str:
+    return version("limen")
 
 
 @lru_cache(maxsize=1)
@@ -33,3 +41,17 @@ def source_digest() -> str:
         digest.update(str(path.relative_to(root)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def spec_of(experiment: Experiment) -> dict[str, Any]:
+    """The canonical spec of an experiment; one from outside limen carries its module and a digest of its source."""
+    module = type(experiment).__module__
+    if module.startswith("limen."):
+        return experiment.describe()
+    return {**experiment.describe(), "module": module, "source": _module_digest(module)}
+
+
+@lru_cache
+def _module_digest(module: str) -> str:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else ""

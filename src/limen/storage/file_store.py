@@ -1,38 +1,24 @@
-"""A store on disk: one netCDF file per result, indexed in sqlite; safe for several processes at once."""
+"""A store on disk: netCDF files named by their content, indexed in sqlite; safe for several processes at once."""
 
 import hashlib
 import json
 import os
 import sqlite3
+import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+import xarray as xr
 
 from limen.problem.spec import InputError
-from limen.result import Result, load, merge
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS files (name TEXT PRIMARY KEY, digest TEXT NOT NULL, created REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS results (
-    key TEXT PRIMARY KEY, file TEXT NOT NULL REFERENCES files (name), position INTEGER,
-    kind TEXT NOT NULL, type TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS results_by_file ON results (file);
-CREATE TABLE IF NOT EXISTS runs (
-    id TEXT PRIMARY KEY, experiment TEXT NOT NULL, parameters TEXT NOT NULL, seeds TEXT NOT NULL,
-    theory TEXT NOT NULL, simulations TEXT NOT NULL, created REAL NOT NULL
-);
-"""
-# sqlite takes a limited number of values per statement.
-KEYS_AT_ONCE = 500
-# A new schema takes a new name; older results stay readable by older versions.
-INDEX = "index-1.sqlite"
+from limen.result import Result, load
+from limen.storage.address import source_digest
+from limen.storage.index import Index, parts, select_in
+from limen.storage.pack import pack, signature, unpack
 
 
 def default_root() -> Path:
@@ -43,120 +29,158 @@ def default_root() -> Path:
 class FileStore:
     """Results by address under one folder.
 
-    Results put together share a file (seeds of one simulation, stacked along `seed`). A file is written beside its
-    place, flushed, renamed, and only then entered in the index with its SHA-256; a file whose content does not match
-    is set aside in `quarantine/`, reported, and treated as absent.
+    Results put together share a file. A file is written beside its place, flushed, renamed to the SHA-256 of its
+    content, and only then entered in the index; a file whose content does not match its name is set aside in
+    `quarantine/`, reported, and treated as absent.
     """
 
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
         self.root = Path(root) if root is not None else default_root()
         try:
             (self.root / "results").mkdir(parents=True, exist_ok=True)
-            with self._index() as index:
-                index.execute("PRAGMA journal_mode=WAL")
-                index.executescript(_SCHEMA)
+            self.index = Index(self.root)
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"the store {str(self.root)!r} cannot be used: {error}.") from None
-
-    @contextmanager
-    def _index(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self.root / INDEX, timeout=30.0)) as connection, connection:
-            yield connection
 
     def path(self, file: str) -> Path:
         """Where a file of results lies."""
         return self.root / "results" / file[:2] / f"{file}.nc"
 
+    def has(self, keys: Iterable[str]) -> set[str]:
+        """Those of the addresses that the index knows."""
+        with self.index.read() as index:
+            return {key for (key,) in select_in(index, "SELECT key FROM results WHERE key IN", keys)}
+
     def get(self, keys: Iterable[str]) -> dict[str, Result]:
         """The results at these addresses; one that is not there, or whose file is damaged, is left out."""
-        wanted = list(keys)
-        rows: list[tuple[str, str, int | None, str]] = []
-        with self._index() as index:
-            for begin in range(0, len(wanted), KEYS_AT_ONCE):
-                part = wanted[begin : begin + KEYS_AT_ONCE]
-                rows += index.execute(
-                    "SELECT key, file, position, digest FROM results JOIN files ON file = name "
-                    f"WHERE key IN ({','.join('?' * len(part))})",
-                    part,
-                )
-        loaded: dict[str, Result | None] = {}
+        with self.index.read() as index:
+            rows = list(select_in(index, "SELECT key, file, position FROM results WHERE key IN", keys))
+        opened: dict[str, Callable[[int | None], Result] | None] = {}
         found: dict[str, Result] = {}
-        for key, file, position, digest in rows:
-            if file not in loaded:
-                loaded[file] = self._load(file, digest)
-            result = loaded[file]
-            if result is not None:
-                found[key] = result if position is None else _seed_of(result, position)
+        for key, file, position in rows:
+            if file not in opened:
+                opened[file] = self._open(file, position is not None)
+            take = opened[file]
+            if take is not None:
+                found[key] = take(position)
         return found
 
     def put(self, results: Mapping[str, Result]) -> None:
         """Keeps results durably; those already there are replaced."""
-        together: dict[tuple[str, bool, str, bool], list[str]] = {}
+        together: dict[tuple[Any, ...], list[str]] = {}
         for key, result in results.items():
-            stackable = result.kind == "simulation" and "seed" in result.dataset.dims
-            group = (result.kind, result.ok, result.status, stackable)
-            together.setdefault(group if stackable else (*group[:3], False), []).append(key)
-        for (_, _, _, stackable), keys in together.items():
-            if stackable:
-                self._write(keys, merge([results[key] for key in keys]), list(range(len(keys))))
-            else:
-                for key in keys:
-                    self._write([key], results[key], [None])
-
-    def _write(self, keys: list[str], result: Result, positions: Sequence[int | None]) -> None:
-        file = hashlib.sha256("".join(keys).encode()).hexdigest()
-        path = self.path(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result.save(path)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        kind, type_name = result.kind, str(result.spec.get("type", ""))
-        with self._index() as index:
-            index.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?)", (file, digest, time.time()))
+            together.setdefault(signature(result), []).append(key)
+        entries: list[tuple[str, str, int | None, str, str]] = []
+        files: list[tuple[str, int]] = []
+        for keys in together.values():
+            first = results[keys[0]]
+            whole = first.as_dataset() if len(keys) == 1 else pack([results[key] for key in keys])
+            file, size = self._write(whole)
+            files.append((file, size))
+            positions: Sequence[int | None] = [None] if len(keys) == 1 else range(len(keys))
+            for key, position in zip(keys, positions, strict=True):
+                result = results[key]
+                entries.append((key, file, position, result.kind, str(result.spec.get("type", ""))))
+        now, sources = time.time(), source_digest()
+        keys = list(results)
+        with self.index.write() as index:
+            replaced = {file for (file,) in select_in(index, "SELECT file FROM results WHERE key IN", keys)}
             index.executemany(
-                "INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)",
-                [(key, file, position, kind, type_name) for key, position in zip(keys, positions, strict=True)],
+                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", [(file, size, now, sources) for file, size in files]
             )
+            index.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", entries)
+            for part in parts(keys):
+                marks = ",".join("?" * len(part))
+                index.execute(f"DELETE FROM failures WHERE key IN ({marks})", part)
+                index.execute(f"DELETE FROM claims WHERE key IN ({marks})", part)
+        if replaced:
+            self._drop_unused(replaced)
 
-    def _load(self, file: str, digest: str) -> Result | None:
+    def _write(self, dataset: xr.Dataset) -> tuple[str, int]:
+        """Writes, flushes and renames a file; returns its name, the SHA-256 of its content, and its size."""
+        folder = self.root / "results"
+        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".limen-", suffix=".nc")
+        os.close(descriptor)
+        try:
+            dataset.to_netcdf(temporary, engine="h5netcdf")
+            with open(temporary, "rb+") as written:
+                os.fsync(written.fileno())
+                content = written.read()
+            file = hashlib.sha256(content).hexdigest()
+            path = self.path(file)
+            path.parent.mkdir(exist_ok=True)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _flush_folder(path.parent)
+        return file, len(content)
+
+    def _open(self, file: str, packed: bool) -> Callable[[int | None], Result] | None:
+        if not self.check(file):
+            return None
+        if not packed:
+            whole = load(self.path(file))
+            return lambda position: whole
+        with xr.open_dataset(self.path(file), engine="h5netcdf") as opened:
+            at = unpack(opened.load())
+        return lambda position: at(position or 0)
+
+    def check(self, file: str) -> bool:
+        """Whether a file is as it was written; a damaged one is set aside, and a lost one forgotten."""
         path = self.path(file)
         try:
             content = path.read_bytes()
         except FileNotFoundError:
             self._forget(file)
-            return None
-        if hashlib.sha256(content).hexdigest() == digest:
-            return load(path)
+            return False
+        if hashlib.sha256(content).hexdigest() == file:
+            return True
         aside = self.root / "quarantine" / path.name
         aside.parent.mkdir(exist_ok=True)
         os.replace(path, aside)
         self._forget(file)
         warnings.warn(
-            f"a stored result was damaged, set aside as {aside.name} and will be computed again", stacklevel=3
+            f"a stored result was damaged, set aside as {aside.name} and will be computed again", stacklevel=4
         )
-        return None
+        return False
+
+    def files_of(self, keys: Iterable[str]) -> list[str]:
+        """The files that hold these addresses."""
+        with self.index.read() as index:
+            return sorted({file for (file,) in select_in(index, "SELECT file FROM results WHERE key IN", keys)})
 
     def _forget(self, file: str) -> None:
-        with self._index() as index:
+        with self.index.write() as index:
             index.execute("DELETE FROM results WHERE file = ?", (file,))
             index.execute("DELETE FROM files WHERE name = ?", (file,))
 
+    def _drop_unused(self, files: Iterable[str]) -> None:
+        """Removes files whose results have all been replaced."""
+        with self.index.write() as index:
+            used = {file for (file,) in select_in(index, "SELECT file FROM results WHERE file IN", files)}
+            unused = [file for file in files if file not in used]
+            index.executemany("DELETE FROM files WHERE name = ?", [(file,) for file in unused])
+        for file in unused:
+            self.path(file).unlink(missing_ok=True)
+
     def keys(self) -> list[str]:
         """Every address, sorted."""
-        with self._index() as index:
+        with self.index.read() as index:
             return [key for (key,) in index.execute("SELECT key FROM results ORDER BY key")]
 
     def put_run(self, identifier: str, run: dict[str, Any]) -> None:
         """Remembers a run: experiment, parameters, seeds, and the addresses of its results."""
         names = ("experiment", "parameters", "seeds", "theory", "simulations")
         values = [run[name] if isinstance(run[name], str) else json.dumps(run[name]) for name in names]
-        with self._index() as index:
+        with self.index.write() as index:
             index.execute(
                 "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", (identifier, *values, time.time())
             )
 
     def find_run(self, identifier: str) -> tuple[str, dict[str, Any]]:
         """A remembered run by its identifier or a unique beginning of it."""
-        with self._index() as index:
+        with self.index.read() as index:
             rows = index.execute(
                 "SELECT * FROM runs WHERE substr(id, 1, ?) = ?", (len(identifier), identifier)
             ).fetchall()
@@ -174,6 +198,11 @@ class FileStore:
         }
 
 
-def _seed_of(result: Result, position: int) -> Result:
-    """One seed of a stacked simulation."""
-    return replace(result, dataset=result.dataset.isel(seed=[position]), seeds=(result.seeds[position],))
+def _flush_folder(folder: Path) -> None:
+    """Makes a renaming durable, where folders can be flushed."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

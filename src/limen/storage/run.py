@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.result import Result, merge
-from limen.storage.address import address
+from limen.storage.address import address, spec_of
 
 SAVE_EVERY = 2.0
 
@@ -61,7 +61,7 @@ def run(
     Seeds run in threads, since compiled code holds no lock. Finished seeds are stored every two seconds and when the
     run ends for whatever reason, so an interruption loses only the seeds under way. No seeds: theory alone.
     """
-    spec, seeds = experiment.describe(), tuple(seeds)
+    spec, seeds = spec_of(experiment), tuple(seeds)
     theory_key = address(spec, "theory", seeds if experiment.paired else ())
     theory = None if fresh else store.get([theory_key]).get(theory_key)
     if theory is None:

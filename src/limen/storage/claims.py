@@ -1,0 +1,85 @@
+"""Who computes what: several drivers on one store take work without doing any of it twice."""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Sequence
+from types import TracebackType
+
+from limen.storage.index import Index, parts, select_in
+
+BEAT_EVERY = 2.0
+# A driver on another machine that has not been heard of for so long is taken to be dead.
+SILENCE = 30.0
+
+
+class Claims:
+    """The claims of one driver, given back when the block ends; those of a dead driver count for nothing."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self.owner = uuid.uuid4().hex
+        self._beaten_at = 0.0
+
+    def __enter__(self) -> "Claims":
+        self.beat()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._index.note() as index:
+            index.execute("DELETE FROM claims WHERE owner = ?", (self.owner,))
+            index.execute("DELETE FROM drivers WHERE owner = ?", (self.owner,))
+
+    def beat(self) -> None:
+        """Says that this driver is alive; cheap enough for every turn of a loop."""
+        now = time.time()
+        if now - self._beaten_at < BEAT_EVERY:
+            return
+        self._beaten_at = now
+        with self._index.note() as index:
+            row = (self.owner, socket.gethostname(), os.getpid(), now)
+            index.execute("INSERT OR REPLACE INTO drivers VALUES (?, ?, ?, ?)", row)
+
+    def take(self, keys: Sequence[str]) -> tuple[set[str], set[str], set[str]]:
+        """Claims what nobody has; returns what is ours now, what is already stored, and what others are at."""
+        with self._index.note() as index:
+            stored = {key for (key,) in select_in(index, "SELECT key FROM results WHERE key IN", keys)}
+            held = dict(select_in(index, "SELECT key, owner FROM claims WHERE key IN", keys))
+            alive = _alive(list(index.execute("SELECT owner, host, pid, beat FROM drivers")))
+            others = {key for key, owner in held.items() if owner != self.owner and owner in alive} - stored
+            ours = [key for key in keys if key not in stored and key not in others]
+            index.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?)", [(key, self.owner) for key in ours])
+        return set(ours), stored, others
+
+    def release(self, keys: Sequence[str]) -> None:
+        """Gives claims back."""
+        with self._index.note() as index:
+            for part in parts(list(keys)):
+                marks = ",".join("?" * len(part))
+                index.execute(f"DELETE FROM claims WHERE owner = ? AND key IN ({marks})", (self.owner, *part))
+
+
+def living_drivers(index: Index) -> int:
+    """How many drivers are at work on the store."""
+    with index.read() as connection:
+        return len(_alive(list(connection.execute("SELECT owner, host, pid, beat FROM drivers"))))
+
+
+def _alive(drivers: list[tuple[str, str, int, float]]) -> set[str]:
+    now, host = time.time(), socket.gethostname()
+    return {
+        owner for owner, where, pid, beat in drivers if now - beat < SILENCE and (where != host or _runs(pid))
+    }  # fmt: skip
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,120 @@
+"""Keeping a store healthy: what it holds, whether it is intact, and throwing away what no one can reach."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from limen.storage.address import source_digest
+from limen.storage.claims import SILENCE, living_drivers
+from limen.storage.file_store import FileStore
+
+# A file newer than this may be on its way into the index.
+SETTLED = 3600.0
+
+
+@dataclass(frozen=True)
+class StoreInfo:
+    """What a store holds; `outdated` results were made by other versions of limen's sources."""
+
+    path: str
+    results: int
+    outdated: int
+    files: int
+    bytes: int
+    runs: int
+    sweeps: int
+    failures: int
+    quarantined: int
+    drivers: int
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How many files were read, how many results their damage or loss costs, and the names of the damaged."""
+
+    files: int
+    lost_results: int
+    damaged: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What was, or would be, thrown away."""
+
+    results: int
+    files: int
+    bytes: int
+
+
+def info(store: FileStore) -> StoreInfo:
+    """Counts of everything in the store."""
+    with store.index.read() as index:
+
+        def count(statement: str, *values: str) -> int:
+            return int(index.execute(f"SELECT {statement}", values).fetchone()[0] or 0)
+
+        outdated = count("count(*) FROM results JOIN files ON file = name WHERE sources != ?", source_digest())
+        return StoreInfo(
+            path=str(store.root),
+            results=count("count(*) FROM results"),
+            outdated=outdated,
+            files=count("count(*) FROM files"),
+            bytes=count("sum(bytes) FROM files"),
+            runs=count("count(*) FROM runs"),
+            sweeps=count("count(*) FROM sweeps"),
+            failures=count("count(*) FROM failures"),
+            quarantined=len(_quarantined(store)),
+            drivers=living_drivers(store.index),
+        )
+
+
+def verify(store: FileStore) -> Verification:
+    """Reads every file; damaged ones are set aside and lost ones forgotten, to be computed again when wanted."""
+    before = len(store.keys())
+    with store.index.read() as index:
+        files = [file for (file,) in index.execute("SELECT name FROM files ORDER BY name")]
+    damaged = tuple(file for file in files if not store.check(file))
+    return Verification(len(files), before - len(store.keys()), damaged)
+
+
+def collect_garbage(store: FileStore, keep_outdated: bool = False, dry_run: bool = False) -> Removal:
+    """Removes results of other versions of limen's sources, files the index does not know, and the quarantine.
+
+    Files younger than an hour that the index does not know are left: they may be on their way into it.
+    """
+    with store.index.read() as index:
+        known = dict(index.execute("SELECT name, sources FROM files"))
+        outdated = [] if keep_outdated else [file for file, sources in known.items() if sources != source_digest()]
+        held = dict(index.execute("SELECT file, count(*) FROM results GROUP BY file"))
+    results = sum(held.get(file, 0) for file in outdated)
+    strays = [path for path in (store.root / "results").rglob("*.nc") if path.stem not in known and _settled(path)]
+    doomed = [*(path for path in map(store.path, outdated) if path.exists()), *strays, *_quarantined(store)]
+    removal = Removal(results, len(doomed), sum(path.stat().st_size for path in doomed))
+    if dry_run:
+        return removal
+    with store.index.write() as index:
+        index.executemany("DELETE FROM results WHERE file = ?", [(file,) for file in outdated])
+        index.executemany("DELETE FROM files WHERE name = ?", [(file,) for file in outdated])
+        index.execute("DELETE FROM drivers WHERE beat < ?", (time.time() - 10.0 * SILENCE,))
+        index.execute("DELETE FROM claims WHERE owner NOT IN (SELECT owner FROM drivers)")
+        if not keep_outdated:
+            wanted = "SELECT key FROM members"
+            index.execute(f"DELETE FROM failures WHERE key NOT IN ({wanted})")
+    for path in doomed:
+        path.unlink(missing_ok=True)
+    with store.index.read() as index:
+        index.execute("VACUUM")
+    return removal
+
+
+def _quarantined(store: FileStore) -> list[Path]:
+    return sorted((store.root / "quarantine").glob("*.nc"))
+
+
+def _settled(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > SETTLED

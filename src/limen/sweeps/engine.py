@@ -1,0 +1,179 @@
+"""Runs what is missing: jobs out, results into the store, deaths repaired, suspects isolated, failures named."""
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from limen.result import Result
+from limen.storage.claims import Claims
+from limen.storage.file_store import FileStore
+from limen.storage.sweep_table import failures, put_failures
+from limen.sweeps.jobs import Event, Executor, Finished, Job, Lost, Raised, Returned
+from limen.sweeps.record import Plan, Unit
+from limen.sweeps.schedule import Schedule
+from limen.sweeps.tasks import compute, resolve
+
+# Results are saved every second, or less often where saving itself is slow: it should take a tenth of the time.
+SAVE_EVERY = 1.0
+SAVING_SHARE = 0.1
+SAVE_AT_LEAST_EVERY = 15.0
+MOST_UNSAVED_BYTES = 64e6
+TURN = 0.5
+LOOK_AT_OTHERS_EVERY = 0.5
+# So many workers must die over one point before it is given up: the first may have been killed by accident.
+STRIKES = 2
+# Engines may follow each other on one executor, so numbers are never used twice.
+_numbers = itertools.count(1)
+
+
+@dataclass
+class Progress:
+    """How far a sweep is: results in all, there before, computed now, computed by other drivers, failed."""
+
+    total: int
+    stored: int
+    computed: int = 0
+    shared: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+    memory: float = 0.0
+    seconds_left: float | None = None
+
+    @property
+    def done(self) -> int:
+        """Results that are in the store."""
+        return self.stored + self.computed + self.shared
+
+
+class Engine:
+    """One drive of a sweep over an executor. All writing is done here, by the driver: workers need no store."""
+
+    def __init__(
+        self, plan: Plan, schedule: Schedule, store: FileStore, executor: Executor, claims: Claims, progress: Progress
+    ) -> None:
+        self._plan, self._schedule, self._store = plan, schedule, store
+        self._executor, self._claims, self.progress = executor, claims, progress
+        self._began = time.time()
+        self._running: dict[int, dict[int, list[Unit]]] = {}
+        self._unsaved: dict[str, Result] = {}
+        self._unsaved_bytes, self._save_at = 0, time.monotonic() + SAVE_EVERY
+        self._strikes: dict[str, int] = {}
+        self._others: dict[str, Unit] = {}
+        self._looked_at = 0.0
+
+    def drive(self, stop: Callable[[], bool], report: Callable[[Progress], None]) -> None:
+        """Until nothing is left, or `stop` says so. Whatever happens, results that came are stored."""
+        try:
+            while not stop():
+                self._claims.beat()
+                self._fill_slots()
+                if not self._running and not len(self._schedule):
+                    self.save()
+                    if not self._others:
+                        break
+                for event in self._executor.wait(TURN):
+                    self._handle(event)
+                if self._unsaved_bytes > MOST_UNSAVED_BYTES or time.monotonic() > self._save_at:
+                    self.save()
+                self._look_at_others()
+                left = self._schedule.seconds_left()
+                self.progress.seconds_left = None if left is None else left / self._executor.slots
+                report(self.progress)
+        finally:
+            for job in self._running:
+                self._executor.cancel(job)
+            self.save()
+            report(self.progress)
+
+    def save(self) -> None:
+        """Stores what has come."""
+        began = time.monotonic()
+        if self._unsaved:
+            unsaved, self._unsaved, self._unsaved_bytes = self._unsaved, {}, 0
+            self._store.put(unsaved)
+            self.progress.computed += len(unsaved)
+        wait = (time.monotonic() - began) / SAVING_SHARE
+        self._save_at = time.monotonic() + min(max(wait, SAVE_EVERY), SAVE_AT_LEAST_EVERY)
+
+    def _fill_slots(self) -> None:
+        while len(self._running) < self._executor.slots:
+            tasks = self._schedule.take(self._executor.slots)
+            if not tasks:
+                return
+            ours, stored, others = self._claims.take([unit.key for task in tasks for unit in task])
+            self.progress.shared += len(stored)
+            self._others.update({unit.key: unit for task in tasks for unit in task if unit.key in others})
+            mine = [[unit for unit in task if unit.key in ours] for task in tasks]
+            mine = [task for task in mine if task]
+            if mine:
+                number = next(_numbers)
+                self._running[number] = dict(enumerate(mine))
+                work = tuple(self._plan.task(task) for task in mine)
+                self._executor.start(Job(number, compute, work, partial(resolve, self._plan.record.reference)))
+
+    def _handle(self, event: Event) -> None:
+        match event:
+            case Returned(job, position, value, seconds):
+                self._keep(self._running[job].pop(position), value, seconds)
+            case Raised(job, position, reason, _):
+                units = self._running[job].pop(position)
+                if len(units) > 1:
+                    self._schedule.isolate(units)
+                else:
+                    self._fail(units[0], reason)
+            case Lost():
+                self._repair(event)
+            case Finished(job, memory):
+                self.progress.memory = max(self.progress.memory, memory)
+                self._schedule.put_back(unit for units in self._running.pop(job).values() for unit in units)
+
+    def _keep(self, units: list[Unit], results: Sequence[Result], seconds: float) -> None:
+        if len(results) != len(units):
+            for unit in units:
+                self._fail(unit, f"the experiment gave {len(results)} results for {len(units)} points")
+            return
+        self._schedule.observe(units[0], seconds / len(units))
+        for unit, result in zip(units, results, strict=True):
+            self._unsaved[unit.key] = result
+            self._unsaved_bytes += result.dataset.nbytes
+
+    def _repair(self, lost: Lost) -> None:
+        left = self._running.pop(lost.job)
+        suspects = [] if lost.innocent else left.pop(lost.position, []) if lost.position is not None else None
+        if suspects is None:
+            suspects, left = [unit for units in left.values() for unit in units], {}
+        self._schedule.put_back(unit for units in left.values() for unit in units)
+        if len(suspects) > 1:
+            self._schedule.isolate(suspects)
+        elif suspects:
+            unit = suspects[0]
+            self._strikes[unit.key] = self._strikes.get(unit.key, 0) + 1
+            if lost.final or self._strikes[unit.key] >= STRIKES:
+                again = "" if lost.final else f", {STRIKES} times"
+                self._fail(unit, f"{lost.reason}{again}")
+            else:
+                self._schedule.isolate([unit])
+
+    def _fail(self, unit: Unit, reason: str) -> None:
+        self.progress.failed[unit.key] = reason
+        put_failures(self._store.index, {unit.key: reason})
+        self._claims.release([unit.key])
+
+    def _look_at_others(self) -> None:
+        """What other drivers are at: done by now, failed, or given up and ours to do."""
+        if not self._others or time.monotonic() - self._looked_at < LOOK_AT_OTHERS_EVERY:
+            return
+        self._looked_at = time.monotonic()
+        failed = failures(self._store.index, self._others, self._began)
+        for key, reason in failed.items():
+            self.progress.failed[key] = reason
+            del self._others[key]
+        ours, stored, others = self._claims.take(list(self._others))
+        self.progress.shared += len(stored)
+        # A driver may have failed on a key, and given its claim back, between the two questions.
+        late = failures(self._store.index, ours, self._began)
+        self.progress.failed.update(late)
+        self._claims.release(list(late))
+        self._schedule.put_back(self._others[key] for key in ours if key not in late)
+        self._others = {key: self._others[key] for key in others}

@@ -1,0 +1,271 @@
+"""The fourth verb: an experiment over a grid of parameters, sizes and seeds."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import xarray as xr
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure
+from limen.problem.seeds import seed_list
+from limen.problem.spec import InputError
+from limen.storage.claims import Claims
+from limen.storage.file_store import FileStore
+from limen.storage.sweep_table import Counts, costs, counts, failures, put_costs, put_sweep, set_state, state_of
+from limen.sweeps.dataset import assemble
+from limen.sweeps.engine import Engine, Progress
+from limen.sweeps.grid import make_grid
+from limen.sweeps.jobs import Executor
+from limen.sweeps.phase_diagram import phase_diagram, quantities
+from limen.sweeps.record import Plan, Record, make_plan
+from limen.sweeps.schedule import JOB_SECONDS, Schedule
+from limen.sweeps.tasks import reference_to, resolve
+
+LOOK_FOR_CANCELLATION_EVERY = 1.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A result that could not be had: what it was, and why."""
+
+    params: dict[str, Any]
+    kind: str
+    seed: int | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep and what the store has of it; the store is the only truth, so this may be asked at any time.
+
+    `computed` is the number of results computed by the call that returned it.
+    """
+
+    plan: Plan
+    store: FileStore
+    computed: int = 0
+    cancelled: bool = False
+
+    @property
+    def identifier(self) -> str:
+        """A short name, the same whenever the same is asked."""
+        return self.plan.record.identifier
+
+    @property
+    def points(self) -> Counts:
+        """Points of the grid: all, done (every result is there), failed, missing."""
+        return counts(self.store.index, self.identifier)[0]
+
+    @property
+    def results(self) -> Counts:
+        """Results: theory of each point, and each seed."""
+        return counts(self.store.index, self.identifier)[1]
+
+    @property
+    def failures(self) -> list[Failure]:
+        """What failed, and why."""
+        reasons = failures(self.store.index, [unit.key for unit in self.plan.units])
+        stored = self.store.has(reasons)
+        return [
+            Failure(
+                self.plan.points[unit.point], unit.kind, unit.seeds[0] if unit.kind == "simulation" else None,
+                reasons[unit.key],
+            )
+            for unit in self.plan.units
+            if unit.key in reasons and unit.key not in stored
+        ]  # fmt: skip
+
+    @cached_property
+    def dataset(self) -> xr.Dataset:
+        """One labelled dataset over the grid; see `limen.sweeps.dataset.assemble`."""
+        return assemble(self.plan, self.store)
+
+    def quantities(self) -> list[str]:
+        """What can be drawn: numbers per point, those the experiment compares first."""
+        record = self.plan.record
+        return quantities(record.experiment, self.dataset, [axis.name for axis in record.grid.axes])
+
+    def figure(self, quantity: str | None = None) -> Figure:
+        """The phase diagram, as data: a map over two numeric parameters, lines over one."""
+        record = self.plan.record
+        names = [axis.name for axis in record.grid.axes]
+        return phase_diagram(record.experiment, self.dataset, names, self._thresholds(names), quantity)
+
+    def _thresholds(self, names: list[str]) -> dict[str, dict[str, float]]:
+        theory = next(unit for unit in self.plan.units if unit.kind == "theory")
+        found = self.store.get([theory.key]).get(theory.key)
+        if found is None:
+            return {}
+        experiment = self.plan.record.experiment(**self.plan.points[theory.point])
+        return {name: experiment.thresholds(name, found) for name in names}
+
+    def export(self, path: str | Path) -> Path:
+        """Writes the dataset: `.nc` whole, `.csv` the numbers per point (and seed)."""
+        path = Path(path)
+        if path.suffix == ".nc":
+            self.dataset.to_netcdf(path, engine="h5netcdf")
+        elif path.suffix == ".csv":
+            record = self.plan.record
+            names = {axis.name for axis in record.grid.axes} | {"seed", "point"}
+            table = self.dataset[[name for name, v in self.dataset.data_vars.items() if set(v.dims) <= names]]
+            table.to_dataframe().reset_index().to_csv(path, index=False)
+        else:
+            raise InputError(f"a sweep is exported to .nc or .csv, got {path.name!r}.")
+        return path
+
+    def report(self) -> str:
+        """Counts, and one line for each failure."""
+        points, results = self.points, self.results
+        lines = [
+            f"sweep {self.identifier}: {points.done} of {points.total} points done, {points.failed} failed, "
+            f"{points.missing} missing ({results.done} of {results.total} results)."
+        ]
+        for failure in self.failures:
+            where = ", ".join(f"{name} = {value}" for name, value in failure.params.items())
+            what = failure.kind if failure.seed is None else f"seed {failure.seed}"
+            lines.append(f"  failed: {where}, {what}: {failure.reason}.")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.report()
+
+
+def sweep(
+    experiment: str | Experiment | type[Experiment],
+    grid: Mapping[str, Any] | Sequence[str] = (),
+    seeds: int | Sequence[int] | None = None,
+    sizes: Any = None,
+    executor: Executor | int | str | None = None,
+    *,
+    zipped: bool = False,
+    theory_only: bool = False,
+    time_limit: float | None = None,
+    job_seconds: float = JOB_SECONDS,
+    store: FileStore | None = None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Sweep:
+    """Theory and simulations of an experiment over a grid; what the store has is not computed again.
+
+    Args:
+        experiment: a name of the gallery, `module:Class`, a class, or an experiment that has the fixed parameters.
+        grid: `{"rate": "0.1:0.5:5", "noise": [0.0, 0.2]}` or `["rate=0.1:0.5:5"]`. Values: `a:b:n`, `log:a:b:n`,
+            `v,v,...`, or any sequence.
+        seeds: `16` means 0..15; by default the experiment's own number.
+        sizes: values of the experiment's size, as one more axis.
+        executor: a number of local worker processes (default: one per core), `"dask"` for a local Dask cluster,
+            `"tcp://host:port"` for a running one, or an object with the interface of `limen.sweeps.jobs.Executor`.
+        zipped: walk the axes side by side instead of in all combinations.
+        theory_only: no simulations.
+        time_limit: seconds one result may take; one that takes longer is reported as failed.
+        job_seconds: how much work goes to a worker at once.
+        store: where results are kept; by default where `limen run` keeps them.
+        on_progress: called as the sweep goes.
+
+    An interruption (Ctrl-C) stops the workers, keeps what is finished, and raises KeyboardInterrupt; the same call goes
+    on from there. So does a full disk, with OSError.
+    """
+    from limen.sweeps.executors import make_executor
+
+    record = make_record(experiment, grid, seeds, sizes, zipped, theory_only)
+    plan = make_plan(record)
+    with make_executor(executor, time_limit) as workers:
+        return run_plan(plan, store or FileStore(), workers, job_seconds, on_progress)
+
+
+def make_record(
+    experiment: str | Experiment | type[Experiment],
+    grid: Mapping[str, Any] | Sequence[str] = (),
+    seeds: int | Sequence[int] | None = None,
+    sizes: Any = None,
+    zipped: bool = False,
+    theory_only: bool = False,
+) -> Record:
+    """What a sweep asks for, checked as far as it can be without making its points."""
+    if isinstance(experiment, str):
+        kind, fixed = resolve(experiment), {}
+    elif isinstance(experiment, Experiment):
+        kind, default = type(experiment), type(experiment)()
+        given = experiment.model_dump(mode="json")
+        plain = default.model_dump(mode="json")
+        fixed = {name: value for name, value in given.items() if value != plain[name]}
+    else:
+        kind, fixed = experiment, {}
+    chosen = () if theory_only else seed_list(kind.default_seeds if seeds is None else seeds)
+    made = make_grid(kind, grid, sizes, zipped, max(1, len(chosen)))
+    for axis in made.axes:
+        fixed.pop(axis.name, None)
+    return Record(reference_to(kind), fixed, made, chosen)
+
+
+def run_plan(
+    plan: Plan,
+    store: FileStore,
+    executor: Executor,
+    job_seconds: float = JOB_SECONDS,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Sweep:
+    """Computes what the store lacks of a plan."""
+    identifier = plan.record.identifier
+    put_sweep(store.index, identifier, plan.record.describe(), [(unit.key, unit.point) for unit in plan.units])
+    missing = missing_units(plan, store)
+    known = {queue: seconds for queue, (seconds, _) in costs(store.index).items()}
+    schedule = Schedule(plan, missing, known, job_seconds)
+    progress = Progress(len(plan.units), len(plan.units) - len(missing))
+    looked = [time.monotonic(), False]
+
+    def cancelled() -> bool:
+        if not looked[1] and time.monotonic() - looked[0] > LOOK_FOR_CANCELLATION_EVERY:
+            looked[:] = [time.monotonic(), state_of(store.index, identifier) == "cancelled"]
+        return bool(looked[1])
+
+    with store.index.open(), Claims(store.index) as claims, _interruptible() as interrupted:
+        engine = Engine(plan, schedule, store, executor, claims, progress)
+        engine.drive(lambda: interrupted() or cancelled(), on_progress)
+        seen = {queue: (seconds, progress.memory) for queue, seconds in schedule.costs().items()}
+        put_costs(store.index, {queue: cost for queue, cost in seen.items() if cost[0] != known.get(queue)})
+        if interrupted():
+            raise KeyboardInterrupt
+    if not looked[1]:
+        set_state(store.index, identifier, "finished")
+    return Sweep(plan, store, progress.computed, bool(looked[1]))
+
+
+def missing_units(plan: Plan, store: FileStore) -> list[Any]:
+    """What of a plan is not in the store, after its files have been checked: a damaged one is as good as none."""
+    keys = [unit.key for unit in plan.units]
+    for file in store.files_of(keys):
+        store.check(file)
+    there = store.has(keys)
+    return [unit for unit in plan.units if unit.key not in there]
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C and a request to terminate are noted and acted on between two turns, never in the middle of a write.
+
+    A second Ctrl-C is not waited for.
+    """
+    asked = threading.Event()
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt
+        asked.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield asked.is_set
+        return
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,124 @@
+"""A healthy store: results packed and found again exactly, damage found, rubbish removed, claims of the dead void."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from limen.result import Result
+from limen.storage import FileStore
+from limen.storage.claims import Claims
+from limen.storage.pack import pack, signature, unpack
+from limen.storage.upkeep import collect_garbage, info, verify
+
+
+def result(number: int, times: float = 1.0, ok: bool = True) -> Result:
+    data = xr.Dataset(
+        {"risk": (("seed", "time"), np.full((1, 3), number / 7.0)), "flag": ("time", [True, False, True])},
+        {"time": times * np.arange(3.0), "seed": [number], "name": ("neuron", ["a", "bc"])},
+        {"d": 10 * number, "rate": 0.1},
+    )
+    return Result(
+        data, {"type": "test", "x": number}, "simulation", ok, f"{number}.", {"seconds": 0.1 * number}, (number,)
+    )
+
+
+def key(number: int) -> str:
+    return f"{number:064x}"
+
+
+def test_packed_results_come_back_exactly(tmp_path):
+    store = FileStore(tmp_path)
+    results = {key(i): result(i, times=1.0 + i % 2, ok=i != 3) for i in range(6)}
+    store.put(results)
+    assert len(list((tmp_path / "results").rglob("*.nc"))) == 1, "one file for one shape"
+    for name, found in store.get(results).items():
+        expected = results[name]
+        xr.testing.assert_identical(found.dataset, expected.dataset)
+        for field in ("spec", "kind", "ok", "status", "statistics", "seeds", "citations", "versions"):
+            assert getattr(found, field) == getattr(expected, field)
+
+
+def test_results_of_different_shape_are_not_packed_together():
+    one, other = result(1), result(2)
+    assert signature(one) == signature(other)
+    longer = Result(other.dataset.isel(time=slice(2)), other.spec, "simulation", seeds=(2,))
+    assert signature(longer) != signature(one)
+    at = unpack(pack([one, other]))
+    assert at(1).dataset.attrs == other.dataset.attrs
+
+
+def test_replaced_files_are_removed(tmp_path):
+    store = FileStore(tmp_path)
+    store.put({key(1): result(1), key(2): result(2)})
+    store.put({key(1): result(1, times=2.0)})
+    assert len(list((tmp_path / "results").rglob("*.nc"))) == 2
+    store.put({key(2): result(2, times=2.0)})
+    assert len(list((tmp_path / "results").rglob("*.nc"))) == 2, "the first file has no result left"
+    assert verify(store).damaged == ()
+
+
+@pytest.mark.filterwarnings("ignore:a stored result was damaged")
+def test_verification_finds_damage(tmp_path):
+    store = FileStore(tmp_path)
+    store.put({key(1): result(1), key(2): result(2)})
+    store.put({key(3): result(3)})
+    file = store.files_of([key(1)])[0]
+    store.path(file).write_bytes(store.path(file).read_bytes()[:-1])
+    found = verify(store)
+    assert (found.files, found.lost_results, found.damaged) == (2, 2, (file,))
+    assert store.keys() == [key(3)]
+    assert (info(store).quarantined, info(store).results) == (1, 1)
+    assert verify(store).damaged == ()
+
+
+def test_rubbish_is_removed_and_nothing_else(tmp_path):
+    store = FileStore(tmp_path)
+    store.put({key(1): result(1)})
+    store.put({key(2): result(2)})
+    outdated = store.files_of([key(2)])[0]
+    with store.index.write() as index:
+        index.execute("UPDATE files SET sources = 'older' WHERE name = ?", (outdated,))
+    old, new = (tmp_path / "results" / f".limen-{name}.nc" for name in ("old", "new"))
+    for stray in (old, new):
+        stray.write_text("half a file")
+    hours_ago = time.time() - 7200.0
+    os.utime(old, (hours_ago, hours_ago))
+    assert info(store).outdated == 1
+    planned = collect_garbage(store, dry_run=True)
+    assert store.keys() == [key(1), key(2)]
+    assert collect_garbage(store, keep_outdated=True).results == 0
+    assert store.keys() == [key(1), key(2)]
+    done = collect_garbage(store)
+    assert (planned.results, planned.files, done.results, done.files) == (1, 2, 1, 1)
+    assert store.keys() == [key(1)]
+    assert new.exists() and not old.exists()
+    assert verify(store).damaged == ()
+
+
+def test_claims_keep_others_out_until_their_owner_is_gone(tmp_path):
+    index = FileStore(tmp_path).index
+    with Claims(index) as first, Claims(index) as second:
+        assert first.take(["a", "b"]) == ({"a", "b"}, set(), set())
+        assert second.take(["b", "c"]) == ({"c"}, set(), {"b"})
+        first.release(["b"])
+        assert second.take(["b"]) == ({"b"}, set(), set())
+        # A driver that was killed: its process number belongs to nobody.
+        with index.write() as connection:
+            connection.execute("UPDATE drivers SET pid = ? WHERE owner = ?", (2**22 + 1, first.owner))
+        assert second.take(["a"]) == ({"a"}, set(), set())
+    with index.read() as connection:
+        assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM drivers").fetchone() == (0,)
+
+
+def test_a_stored_result_needs_no_claim(tmp_path):
+    store = FileStore(tmp_path)
+    store.put({key(1): result(1)})
+    with Claims(store.index) as claims:
+        assert claims.take([key(1), key(2)]) == ({key(2)}, {key(1)}, set())
+        store.put({key(2): result(2)})
+        with store.index.read() as index:
+            assert index.execute("SELECT count(*) FROM claims").fetchone() == (0,)
