@@ -74,5 +74,7 @@ def _index(names: list[str]) -> str:
         if kind.source != source:
             source = kind.source
             lines += ["", f"## {source}", ""]
-        lines.append(f"- [{name}]({name}.md): {kind.summary}")
+        options = [":width: 420px", f":target: {name}.html", f":alt: {kind.summary}"]
+        lines += [f"```{{figure}} {name}.png", *options, ""]
+        lines += [f"[{name}]({name}.md): {kind.summary}", "```", ""]
     return "\n".join([*lines, "", "```{toctree}", ":hidden:", "", *names, "```", ""])

@@ -163,6 +163,18 @@ def cite(name: str) -> None:
     click.echo(bibtex(experiment_class(name).citations))
 
 
+@limen.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="address to serve on; others demand --token")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="0 takes a free one")
+@click.option("--token", default=None, help="what visitors must know; part of the printed address")
+@click.option("--no-browser", is_flag=True, help="do not open a browser")
+def web(host: str, port: int, token: str | None, no_browser: bool) -> None:
+    """The page: pick an experiment, move its parameters, see theory at once and simulation arriving."""
+    from limen.cli.web import serve
+
+    serve(host, port, token, not no_browser)
+
+
 def main() -> None:
     """Runs the command line; a user's mistake is one sentence on standard error and exit code 2."""
     # Read before jax and equinox are imported: lets jax cache compiled solves, whose status limen reads itself.

@@ -22,7 +22,7 @@ from limen.theory.attention import (
 )
 
 CLUSTERED = 1e-3
-BETAS, TIMES, SMOOTH = 24, 61, 200
+BETAS, TIMES, SMOOTH = 24, 61, 110
 # Compared where theory promises the passage in this part of the time, so that slower systems still make it.
 SAFE = 0.7
 # Runge–Kutta of order four with identity matrices: an error of about 1e-5 at this step, whatever beta.
@@ -139,14 +139,12 @@ class AttentionClustering(Experiment):
         pairs = theory.dataset.clustered_pairs.values
         if simulation is not None:
             pairs = simulation.dataset.clustered_pairs.mean("seed").values
-        fine = np.linspace(times[1], self.horizon, 300)
-        limit = transition_beta(self.tokens, fine, CLUSTERED)
         steep = np.linspace(0.0, self.largest_beta, 300)
+        limit = np.asarray(hitting_time(self.tokens, steep, CLUSTERED))
         corrected = finite_dimension_hitting_time(self.tokens, self.d, steep, CLUSTERED)
-        shown = (np.isfinite(limit)) & (limit <= self.largest_beta)
         diagram: list[Mark] = [
             Map(times, betas, pairs, r"fraction of pairs with $\langle x_i,x_j\rangle\geq0.999$", 0.0, 1.0),
-            Line(fine[shown], limit[shown], "", colour=1),
+            Line(limit[limit <= self.horizon], steep[limit <= self.horizon], "", colour=1),
             Line(corrected[corrected <= self.horizon], steep[corrected <= self.horizon], "", colour=1, dashed=True),
         ]
         curves: list[Mark] = []

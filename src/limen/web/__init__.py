@@ -1,0 +1,1 @@
+"""The page: theory at once and simulation arriving, in the browser."""

@@ -1,0 +1,349 @@
+// One experiment: controls, figure, numbers, verdict. Theory follows every movement; simulation comes when asked for.
+
+import { getJSON, Run } from "./api.js";
+import { Controls } from "./controls.js";
+import { Plots, preload } from "./plots.js";
+
+const SETTLE = 30;
+const VERDICTS = { agrees: "✓", disagrees: "✗", "cannot tell": "?" };
+
+export async function showExperiment(main, name, query, remember) {
+  preload();
+  const schema = await getJSON(`/api/experiments/${encodeURIComponent(name)}`);
+  const view = new View(main, schema, query, remember);
+  view.ask(0);
+  if (query.get("run") === "1") view.simulate();
+  return view;
+}
+
+class View {
+  constructor(main, schema, query, remember) {
+    this.schema = schema;
+    this.remember = remember;
+    document.title = `${schema.title} · limen`;
+    main.className = "experiment";
+    main.innerHTML = TEMPLATE;
+    this.part = (selector) => main.querySelector(selector);
+    this.part("h1").textContent = schema.title;
+    this.part(".source").textContent = schema.source;
+    this.part(".summary").textContent = schema.summary;
+    // Prose and mathematics come from limen's own docstrings, escaped on the server.
+    this.part(".about").innerHTML = schema.about;
+    this.part(".look").innerHTML = schema.look_for;
+    this.part(".bibtex").href = `/api/experiments/${schema.name}/bibtex`;
+    this.part(".references ul").append(...schema.references.map(reference));
+    this.controls = new Controls(schema.parameters, parametersOf(schema, query), () => this.moved());
+    this.part(".parameters").append(this.controls.element);
+    this.seeds = this.part("#seeds");
+    this.seeds.max = schema.seeds.maximum;
+    this.seeds.value = Number(query.get("seeds")) || schema.seeds.default;
+    this.seeds.addEventListener("input", () => this.keep());
+    this.plots = new Plots(this.part(".panels"));
+    this.part("#simulate").addEventListener("click", () => this.simulate());
+    this.part("#cancel").addEventListener("click", () => this.cancel());
+    this.part("#reset").addEventListener("click", () => this.preset({}));
+    this.part("#quick").addEventListener("click", () => this.preset(schema.quick));
+    this.part("#link").addEventListener("click", () => this.share());
+    this.keys = (event) => this.pressed(event);
+    document.addEventListener("keydown", this.keys);
+    this.simulated = query.get("run") === "1";
+    this.idle();
+  }
+
+  leave = () => {
+    clearTimeout(this.timer);
+    document.removeEventListener("keydown", this.keys);
+    this.theory?.cancel();
+    this.run?.cancel();
+    this.plots.close();
+  };
+
+  pressed(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const typing = event.target.matches?.("input:not([type=range]):not([type=checkbox]), select, textarea");
+    if (event.key === "Escape") this.cancel();
+    else if (event.key === "s" && !typing) this.simulate();
+    else if (event.key === "Enter" && event.target.closest?.(".controls")) this.simulate();
+  }
+
+  preset(values) {
+    this.controls.fill(values);
+    this.moved();
+  }
+
+  moved() {
+    this.movedAt = performance.now();
+    this.simulated = false;
+    this.drawnSimulation = false;
+    if (this.run) this.cancel();
+    this.keep();
+    this.ask(SETTLE);
+  }
+
+  keep() {
+    const values = new URLSearchParams();
+    for (const { name, default: normal } of this.schema.parameters) {
+      const value = JSON.stringify(this.controls.values[name]);
+      if (value !== JSON.stringify(normal)) values.set(name, value);
+    }
+    if (Number(this.seeds.value) !== this.schema.seeds.default) values.set("seeds", this.seeds.value);
+    if (this.simulated) values.set("run", "1");
+    const text = values.toString();
+    this.remember(`#/${this.schema.name}${text ? `?${text}` : ""}`);
+  }
+
+  body(seeds) {
+    return { experiment: this.schema.name, parameters: { ...this.controls.values }, seeds };
+  }
+
+  ask(delay) {
+    clearTimeout(this.timer);
+    if (this.controls.message) {
+      this.theory?.cancel();
+      this.say(this.controls.message, "bad");
+      return;
+    }
+    this.timer = setTimeout(() => this.predict(), delay);
+  }
+
+  predict() {
+    this.theory?.cancel();
+    const from = this.movedAt ?? performance.now();
+    this.part(".panels").classList.add("stale");
+    const slow = setTimeout(() => this.run || this.say("computing theory…"), 250);
+    this.theory = new Run(this.body(0), async (kind, data) => {
+      if (kind === "theory") {
+        clearTimeout(slow);
+        // It may come after the simulation of the same parameters, which shows more.
+        if (this.drawnSimulation) return;
+        await this.show(data);
+        this.verdict(null);
+        const took = Math.round(performance.now() - from);
+        this.part(".panels").dataset.redraw = took;
+        this.part(".panels").dataset.drawn = Number(this.part(".panels").dataset.drawn ?? 0) + 1;
+        if (!this.run) this.say(`theory redrawn in ${took} ms`);
+      } else if (kind === "failed") {
+        clearTimeout(slow);
+        this.say(data.message, "bad");
+      } else if (kind === "queued" && (data.ahead || data.busy)) {
+        this.say(data.busy ?? `theory waits behind ${data.ahead}`);
+      } else {
+        this.connection(kind);
+      }
+    });
+  }
+
+  simulate() {
+    if (this.controls.message) {
+      this.say(this.controls.message, "bad");
+      return;
+    }
+    const seeds = Math.min(this.schema.seeds.maximum, Math.max(1, Math.round(Number(this.seeds.value) || 1)));
+    this.seeds.value = seeds;
+    this.run?.cancel();
+    this.simulated = true;
+    this.drawnSimulation = false;
+    this.keep();
+    this.busy(true);
+    this.verdict(null);
+    this.progress(0, seeds);
+    this.say("waiting for a free process…");
+    this.run = new Run(this.body(seeds), (kind, data) => this.heard(kind, data));
+  }
+
+  async heard(kind, data) {
+    if (kind === "queued") {
+      this.say(data.busy ?? (data.ahead ? `waiting behind ${data.ahead} others…` : "computing theory…"));
+    } else if (kind === "theory") {
+      this.say("simulating…");
+      if (!this.drawnSimulation) await this.show(data);
+    } else if (kind === "seeds") {
+      this.progress(data.done, data.total);
+      this.say(`${data.done} of ${data.total} seeds${data.left === undefined ? "" : `, ${duration(data.left)} left`}`);
+      if (data.figure) {
+        this.drawnSimulation = true;
+        await this.show(data);
+      }
+    } else if (kind === "done") {
+      this.drawnSimulation = true;
+      this.idle();
+      this.progress(data.total, data.total);
+      await this.show(data);
+      this.verdict(data.comparison, data.identifier);
+      this.say(`${data.total} seeds done`);
+    } else if (kind === "failed") {
+      this.idle();
+      this.say(data.message, "bad");
+    } else if (kind === "cancelled") {
+      this.idle();
+      this.say("cancelled; finished seeds are kept");
+    } else {
+      this.connection(kind);
+    }
+  }
+
+  connection(kind) {
+    if (kind === "away") this.say("no connection; the page goes on when it is back", "bad");
+    if (kind === "back") this.say("connected again");
+  }
+
+  cancel() {
+    if (!this.run) return;
+    this.run.cancel();
+    this.idle();
+    this.simulated = false;
+    this.keep();
+    this.say("cancelled; finished seeds are kept");
+  }
+
+  idle() {
+    this.run = undefined;
+    this.busy(false);
+  }
+
+  busy(running) {
+    this.part("#cancel").hidden = !running;
+    this.part("#simulate").hidden = running;
+    this.part("progress").hidden = !running;
+  }
+
+  progress(done, total) {
+    const bar = this.part("progress");
+    bar.max = total;
+    bar.value = done;
+  }
+
+  say(text, tone = "") {
+    const line = this.part(".status");
+    line.textContent = text;
+    line.dataset.tone = tone;
+  }
+
+  async show(data) {
+    this.part(".figure-title").innerHTML = data.figure.title;
+    this.part(".caption").innerHTML = data.figure.caption;
+    numbers(this.part(".numbers tbody"), data.headline);
+    this.part(".trust").textContent = data.status ? `${data.ok ? "Theory: " : "Take care: "}${data.status}` : "";
+    this.part(".trust").dataset.tone = data.ok ? "" : "bad";
+    await this.plots.draw(data.figure);
+    this.part(".panels").classList.remove("stale");
+  }
+
+  verdict(comparison, identifier) {
+    const badge = this.part(".verdict");
+    badge.hidden = !comparison;
+    this.part(".downloads").hidden = !identifier;
+    if (!comparison) return;
+    badge.dataset.verdict = comparison.verdict;
+    badge.querySelector("strong").textContent = VERDICTS[comparison.verdict];
+    badge.querySelector("span").textContent = comparison.sentence;
+    for (const link of this.part(".downloads").querySelectorAll("a")) {
+      link.href = `/api/results/${identifier}/${link.dataset.file}`;
+    }
+    this.part(".identifier").textContent = identifier;
+  }
+
+  async share() {
+    this.keep();
+    try {
+      await navigator.clipboard.writeText(location.href);
+      this.say("link copied");
+    } catch {
+      this.say(location.href);
+    }
+  }
+}
+
+function parametersOf(schema, query) {
+  const values = {};
+  for (const { name, kind } of schema.parameters) {
+    if (!query.has(name)) continue;
+    const text = query.get(name);
+    try {
+      values[name] = JSON.parse(text);
+    } catch {
+      values[name] = kind === "list" ? text.split(",").map(Number) : text;
+    }
+  }
+  return values;
+}
+
+function numbers(body, headline) {
+  const simulation = headline.simulation ?? {};
+  body.replaceChildren(...Object.entries(headline.theory).map(([name, value]) => {
+    const row = document.createElement("tr");
+    const head = document.createElement("th");
+    head.scope = "row";
+    head.textContent = name.replaceAll("_", " ");
+    const cells = [value, simulation[name]].map((number) => {
+      const cell = document.createElement("td");
+      cell.textContent = number === undefined ? "" : shown(number);
+      return cell;
+    });
+    row.append(head, ...cells);
+    return row;
+  }));
+}
+
+function shown(number) {
+  if (typeof number !== "number") return String(number).replace("inf", "∞");
+  return Number(number.toPrecision(4)).toString().replace("-", "−");
+}
+
+function duration(seconds) {
+  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
+}
+
+function reference(entry) {
+  const item = document.createElement("li");
+  const title = document.createElement(entry.link ? "a" : "cite");
+  title.textContent = entry.title;
+  if (entry.link) Object.assign(title, { href: entry.link, rel: "noreferrer noopener", target: "_blank" });
+  item.append(`${entry.authors} (${entry.year}). `, title, entry.where ? `. ${entry.where}.` : ".");
+  return item;
+}
+
+const TEMPLATE = `
+  <div class="heading">
+    <p class="crumb"><a href="#/">Gallery</a> · <span class="source"></span></p>
+    <h1></h1>
+    <p class="summary"></p>
+  </div>
+  <section class="stage" aria-label="Figure">
+    <p class="figure-title"></p>
+    <div class="panels stale"></div>
+    <p class="caption"></p>
+    <p class="verdict" role="status" hidden><strong></strong> <span></span></p>
+    <table class="numbers">
+      <thead><tr><th scope="col"><span class="hidden">quantity</span></th><th scope="col">theory</th><th scope="col">simulation</th></tr></thead>
+      <tbody></tbody>
+    </table>
+    <p class="trust"></p>
+    <p class="downloads" hidden>Download
+      <a data-file="figure.pdf" download>figure (pdf)</a> <a data-file="figure.png" download>png</a>
+      <a data-file="figure.svg" download>svg</a> <a data-file="theory.nc" download>theory (netCDF)</a>
+      <a data-file="simulation.nc" download>simulation (netCDF)</a>
+      <span class="again">or <code>limen show <span class="identifier"></span></code></span></p>
+  </section>
+  <aside class="side" aria-label="Parameters">
+    <div class="actions">
+      <div class="row">
+        <label for="seeds">seeds</label>
+        <input id="seeds" type="number" min="1" step="1" inputmode="numeric">
+        <button id="simulate" class="primary" title="s, or Enter in a parameter">Simulate</button>
+        <button id="cancel" class="primary" title="Escape" hidden>Cancel</button>
+      </div>
+      <progress hidden></progress>
+      <p class="status" role="status" aria-live="polite"></p>
+    </div>
+    <div class="parameters"></div>
+    <p class="row small">
+      <button id="reset">Defaults</button> <button id="quick">Small and quick</button> <button id="link">Copy link</button>
+    </p>
+  </aside>
+  <section class="words">
+    <h2>What happens</h2>
+    <div class="prose about"></div>
+    <div class="prose look"></div>
+    <div class="references"><h2>References</h2><ul></ul><p><a class="bibtex" download>BibTeX</a></p></div>
+  </section>`;

@@ -1,0 +1,109 @@
+// The gallery: cards grouped by source; their pictures are asked for one at a time, those in view first.
+
+import { getJSON } from "./api.js";
+
+const pictures = new Map();
+
+export async function showGallery(main) {
+  const experiments = await getJSON("/api/experiments");
+  document.title = "limen";
+  main.className = "gallery";
+  main.innerHTML = `
+    <div class="intro">
+      <h1>Pick a phenomenon</h1>
+      <p>Each is a theory of learning in many dimensions beside the finite training it predicts.
+        Move its parameters: lines are theory, points are simulation.</p>
+      <input type="search" id="filter" placeholder="Filter ${experiments.length} experiments" aria-label="Filter experiments">
+    </div>`;
+  const bySource = Map.groupBy ? Map.groupBy(experiments, (e) => e.source) : group(experiments);
+  for (const [source, members] of bySource) {
+    const section = document.createElement("section");
+    const heading = document.createElement("h2");
+    heading.textContent = source;
+    const cards = document.createElement("div");
+    cards.className = "cards";
+    cards.append(...members.map(card));
+    section.append(heading, cards);
+    main.append(section);
+  }
+  main.querySelector("#filter").addEventListener("input", (event) => filter(main, event.target.value));
+  return fetchPictures([...main.querySelectorAll(".card")]);
+}
+
+function group(experiments) {
+  const groups = new Map();
+  for (const experiment of experiments) {
+    groups.set(experiment.source, [...(groups.get(experiment.source) ?? []), experiment]);
+  }
+  return groups;
+}
+
+function card(experiment) {
+  const link = document.createElement("a");
+  link.className = "card";
+  link.href = `#/${experiment.name}`;
+  link.dataset.name = experiment.name;
+  link.innerHTML = '<span class="picture" aria-hidden="true"></span><span class="name"></span><span class="line"></span>';
+  link.querySelector(".name").textContent = experiment.title;
+  link.querySelector(".line").textContent = experiment.summary;
+  return link;
+}
+
+function filter(main, text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  for (const section of main.querySelectorAll("section")) {
+    let any = false;
+    for (const item of section.querySelectorAll(".card")) {
+      const content = `${item.dataset.name} ${item.textContent} ${section.firstChild.textContent}`.toLowerCase();
+      item.hidden = !words.every((word) => content.includes(word));
+      any ||= !item.hidden;
+    }
+    section.hidden = !any;
+  }
+}
+
+// One request at a time leaves the browser's few connections free for everything else.
+function fetchPictures(cards) {
+  const stop = new AbortController();
+  const seen = new Set();
+  const observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (entry.isIntersecting) seen.add(entry.target);
+      else seen.delete(entry.target);
+    }
+  }, { rootMargin: "100px" });
+  cards.forEach((item) => observer.observe(item));
+  const waiting = new Set(cards);
+  (async () => {
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    while (waiting.size && !stop.signal.aborted) {
+      const next = [...waiting].find((item) => seen.has(item)) ?? [...waiting][0];
+      waiting.delete(next);
+      try {
+        show(next, await picture(next.dataset.name, stop.signal));
+      } catch {
+        if (!stop.signal.aborted) await new Promise((resolve) => setTimeout(resolve, 400));
+      }
+    }
+  })();
+  return () => {
+    stop.abort();
+    observer.disconnect();
+  };
+}
+
+async function picture(name, signal) {
+  if (!pictures.has(name)) {
+    const answer = await fetch(`/api/experiments/${name}/thumbnail.svg`, { signal });
+    if (!answer.ok) throw new Error("no picture");
+    pictures.set(name, URL.createObjectURL(await answer.blob()));
+  }
+  return pictures.get(name);
+}
+
+function show(item, address) {
+  const image = new Image();
+  image.alt = "";
+  image.src = address;
+  item.querySelector(".picture").replaceChildren(image);
+}

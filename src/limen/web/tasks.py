@@ -1,0 +1,227 @@
+"""What a worker does: run an experiment and tell of it as it goes, draw, and read back what is stored."""
+
+import json
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.registry import experiment_class
+from limen.plot import save_figure
+from limen.problem.spec import InputError
+from limen.result import Result, merge
+from limen.storage import FileStore, Run, address, run
+from limen.web.figure_json import figure_json
+from limen.web.thumbnail import thumbnail
+
+Send = Callable[[str, bytes], None]
+Asked = Callable[[], bool]
+# A theory that follows the simulation's own starts is first shown for so many of them, to answer a slider at once.
+PREVIEWED_STARTS = 4
+THUMBNAIL_SEEDS = (0, 1)
+REDRAW_EVERY = 0.3
+FIGURES = ("figure.svg", "figure.png", "figure.pdf")
+DATASETS = ("theory.nc", "simulation.nc")
+
+
+class Cancelled(Exception):
+    """Nobody wants the result any more."""
+
+
+def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
+    """Does one task; the last message ends it. Between seeds it asks whether to stop."""
+    match task["task"]:
+        case "run":
+            experiment = experiment_class(task["experiment"])(**task["parameters"])
+            if task["seeds"]:
+                _run(experiment, tuple(range(task["seeds"])), task["threads"], send, stop_asked)
+            else:
+                _preview(experiment, send)
+        case "thumbnail":
+            send("file", _thumbnail(task["experiment"]).encode())
+        case "stored":
+            send("file", _json(_stored_record(task["identifier"])))
+        case "file":
+            send("file", _file(task["identifier"], task["what"]))
+
+
+@cache
+def _store() -> FileStore:
+    return FileStore()
+
+
+def _preview(experiment: Experiment, send: Send) -> None:
+    """Theory alone."""
+    seeds = tuple(range(min(PREVIEWED_STARTS, experiment.default_seeds))) if experiment.paired else ()
+    key = address(experiment.describe(), "theory", seeds)
+    began = time.perf_counter()
+    theory = _store().get([key]).get(key)
+    computed = theory is None
+    if theory is None:
+        theory = experiment.theory(seeds)
+    send("theory", _json({**_picture(experiment, theory), "seconds": time.perf_counter() - began}))
+    # After the answer is on its way: writing to disk takes longer than many a closed form.
+    if computed:
+        _store().put({key: theory})
+    send("done", b"{}")
+
+
+def _run(experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Send, stop_asked: Asked) -> None:
+    """Theory, then seeds as they come, then the verdict."""
+    teller = _Teller(experiment, seeds, send, stop_asked)
+    finished = run(
+        cast(Experiment, teller), seeds, teller, on_theory=teller.on_theory, on_seed=teller.on_seed, workers=threads
+    )
+    _store().put_run(
+        finished.identifier,
+        {
+            "experiment": experiment.name,
+            "parameters": experiment.model_dump(mode="json"),
+            "seeds": list(seeds),
+            "theory": finished.theory_key,
+            "simulations": list(finished.simulation_keys),
+        },
+    )
+    comparison = finished.comparison.describe() if finished.comparison else None
+    told = {"comparison": comparison, "identifier": finished.identifier, "total": len(seeds)}
+    send("done", _json({**_picture(experiment, finished.theory, finished.simulation), **told}))
+
+
+class _Teller:
+    """Stands between a run and its experiment and store, and tells the page of every seed that arrives."""
+
+    def __init__(self, experiment: Experiment, seeds: tuple[int, ...], send: Send, stop_asked: Asked) -> None:
+        self._experiment, self._seeds, self._send, self._stop_asked = experiment, seeds, send, stop_asked
+        self._results: dict[int, Result] = {}
+        self._theory: Result | None = None
+        self._began = self._drawn_at = self._cost = 0.0
+        self._at_first = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._experiment, name)
+
+    def simulate(self, seed: int) -> Result:
+        result = self._results[seed] = self._experiment.simulate(seed)
+        return result
+
+    def get(self, keys: Iterable[str]) -> dict[str, Result]:
+        found = _store().get(keys)
+        self._results.update({result.seeds[0]: result for result in found.values() if result.kind == "simulation"})
+        return found
+
+    def put(self, results: Mapping[str, Result]) -> None:
+        _store().put(results)
+
+    def on_theory(self, theory: Result) -> None:
+        self._theory = theory
+        self._send("theory", _json(_picture(self._experiment, theory)))
+
+    def on_seed(self, done: int, total: int) -> None:
+        if self._stop_asked():
+            raise Cancelled
+        now = time.perf_counter()
+        if not self._began:
+            self._began, self._at_first = now, done
+        elapsed, new = now - self._began, done - self._at_first
+        told: dict[str, Any] = {"done": done, "total": total, "elapsed": elapsed}
+        if new:
+            told["left"] = elapsed / new * (total - done)
+        # Drawing may take a fifth of the time, not more.
+        due = now - self._drawn_at > max(REDRAW_EVERY, 4.0 * self._cost)
+        if self._theory is not None and 0 < done < total and (due or new == 1):
+            told |= self._picture_so_far(self._theory)
+            self._drawn_at = time.perf_counter()
+            self._cost = self._drawn_at - now
+        self._send("seeds", _json(told))
+
+    def _picture_so_far(self, theory: Result) -> dict[str, Any]:
+        seeds = sorted(self._results)
+        simulation = merge([self._results[seed] for seed in seeds])
+        if self._experiment.paired and "seed" in theory.dataset.dims:
+            rows = [self._seeds.index(seed) for seed in seeds]
+            theory = replace(theory, dataset=theory.dataset.isel(seed=rows))
+        return _picture(self._experiment, theory, simulation)
+
+
+def _picture(experiment: Experiment, theory: Result, simulation: Result | None = None) -> dict[str, Any]:
+    """Figure, headline numbers and status."""
+    trusted = theory.ok and (simulation is None or simulation.ok)
+    status = theory.status if simulation is None or simulation.ok else simulation.status
+    return {
+        "figure": figure_json(experiment.figure(theory, simulation)),
+        "headline": experiment.headline(theory, simulation),
+        "ok": trusted,
+        "status": status,
+    }
+
+
+def _thumbnail(name: str) -> str:
+    """The small picture of an experiment with quick parameters, from the store where it has been drawn before."""
+    kind = experiment_class(name)
+    experiment = kind(**kind.quick)
+    folder = _store().root / "thumbnails"
+    path = folder / f"{address(experiment.describe(), 'thumbnail', THUMBNAIL_SEEDS)}.svg"
+    if path.exists():
+        return path.read_text()
+    finished = run(experiment, THUMBNAIL_SEEDS, _store(), workers=1)
+    picture = thumbnail(experiment.figure(finished.theory, finished.simulation))
+    folder.mkdir(exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
+    with open(descriptor, "w") as file:
+        file.write(picture)
+    os.replace(temporary, path)
+    return picture
+
+
+def _stored_record(identifier: str) -> dict[str, Any]:
+    """What a stored run was: experiment, parameters, number of seeds, when."""
+    key, record = _store().find_run(identifier)
+    names = ("experiment", "parameters", "created")
+    return {"identifier": key, **{name: record[name] for name in names}, "seeds": len(record["seeds"])}
+
+
+def _stored_run(identifier: str) -> Run:
+    _, record = _store().find_run(identifier)
+    experiment = experiment_class(record["experiment"])(**record["parameters"])
+    keys = tuple(record["simulations"])
+    results = _store().get((record["theory"], *keys))
+    if len(results) < len(keys) + 1:
+        raise InputError(f"results of run {identifier!r} are no longer in the store: run it again.")
+    simulation = merge([results[key] for key in keys]) if keys else None
+    return Run(experiment, results[record["theory"]], simulation, None, tuple(record["seeds"]), record["theory"], keys)
+
+
+def _file(identifier: str, what: str) -> bytes:
+    """Figure or dataset of a stored run, as the bytes of a file."""
+    finished = _stored_run(identifier)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / what
+        if what in FIGURES:
+            save_figure(finished.experiment.figure(finished.theory, finished.simulation), path)
+        else:
+            result = finished.theory if what == "theory.nc" else finished.simulation
+            if result is None:
+                raise InputError(f"run {identifier!r} has no simulation.")
+            result.save(path)
+        return path.read_bytes()
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _finite(value: Any) -> Any:
+    """A number that is not finite becomes the text "inf", "-inf" or "nan"."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
