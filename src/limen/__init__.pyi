@@ -1,7 +1,7 @@
 from . import attention as attention
 from . import descent as descent
-from . import flow as flow
 from . import effective as effective
+from . import flow as flow
 from . import gaussian as gaussian
 from . import kernel as kernel
 from . import link as link

@@ -6,8 +6,7 @@ from typing import Any
 from limen.citations import bibtex
 from limen.comparison import compare
 from limen.method import choose
-from limen.problem import InputError, Spec
-from limen.problem import Spec, TwoLayer
+from limen.problem import Spec
 from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
 from limen.result import Result, merge

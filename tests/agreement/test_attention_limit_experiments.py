@@ -17,6 +17,8 @@ from limen.simulation.residual_network import HARMONICS, DepthWeights, draw_dept
 from limen.theory.attention.circle_flow import circle_flow
 from limen.theory.attention.uniform_stability import cluster_count, growth_rates
 
+pytestmark = pytest.mark.slow
+
 SEEDS = tuple(range(6))
 
 

@@ -76,6 +76,7 @@ def test_equal_tokens_and_antipodal_pairs_stay_and_say_so():
     assert not simulate(tokens_of(2, 5), 2.0, [0.0, 1.0]).status.startswith("the start")
 
 
+@pytest.mark.slow
 def test_identical_heads_multiply_the_speed():
     start = tokens_of(8, 3)
     three = path(start, 2.0, heads=[(None, None)] * 3)
@@ -151,6 +152,7 @@ def test_orthogonal_tokens_keep_one_cosine(beta):
     assert np.abs(pairs.mean(axis=1) - equiangular_cosine(9, beta, times)).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d, expected, error", [(512, finite_dimension_hitting_time, 0.012), (32768, None, 1e-3)])
 def test_random_tokens_collapse_at_the_predicted_time(d, expected, error):
     n, beta, times = 32, 5.0, np.linspace(0.0, 12.0, 49)

@@ -17,6 +17,8 @@ from limen.simulation.spherical_chain import solve_seeds
 from limen.theory.effective.mixture_fluctuations import overlap_fluctuations
 from limen.theory.effective.search_moments import search_moments
 
+pytestmark = pytest.mark.slow
+
 SEEDS = 8
 
 

@@ -16,6 +16,8 @@ from limen.experiments.xor_mixture import XorTraining
 from limen.result import merge
 from limen.simulation.xor_networks import train_networks
 
+pytestmark = pytest.mark.slow
+
 LOTTERY = XorLottery(d=60, time=50.0, widths=(4, 6), networks=128, noisy_networks=0)
 TRAINING = XorTraining(d=150, width=2, time=12.0, overlap=1.0, draw=1)
 NETWORK = SpectralAlignmentXor(d=100, width=3, clouds=2, time=20.0, records=3, test_samples_per_dim=10.0)

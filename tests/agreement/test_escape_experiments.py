@@ -10,6 +10,8 @@ from limen.experiments.sgd_noise import SGDNoise
 from limen.result import Result, merge
 from limen.theory.one_pass.exit_time import exit_times
 
+pytestmark = pytest.mark.slow
+
 ESCAPE, NOISE = EscapeMediocrity(d=500, fraction=0.05, width=1), SGDNoise(d=300)
 
 

@@ -89,6 +89,7 @@ def projected_runs() -> tuple[Result, ...]:
 DESCENT_VARIABLES = ("train_loss", "test_loss", "overlap", "correlation")
 
 
+@pytest.mark.slow
 def test_projected_descent_of_the_gaussian_model():
     comparison = limen.compare(descent_theory(projected(LEARNING, 1.0)), projected_runs(), DESCENT_VARIABLES)
     assert comparison.verdict == "agrees", str(comparison)

@@ -15,6 +15,8 @@ from limen.experiments.overfitting_bound import OverfittingBound
 from limen.result import Result, merge
 from limen.theory.flow.solve import solve
 
+pytestmark = pytest.mark.slow
+
 SMALL_GROWTH = ComplexityGrowth(largest_width=100, horizon=0.2, witness_width=2, witness_horizon=2.0, d=40)
 SMALL_SEEDS = 12
 # Each default experiment with one parameter of its theory off.

@@ -11,6 +11,8 @@ from limen.experiments.hessian_spectrum import HessianSpectrum
 from limen.problem import InputError
 from limen.result import Result, merge
 
+pytestmark = pytest.mark.slow
+
 
 def runs(experiment: Experiment, seeds: int) -> Result:
     return merge([experiment.simulate(seed) for seed in range(seeds)])

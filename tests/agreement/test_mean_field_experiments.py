@@ -12,6 +12,8 @@ from limen.problem import InputError
 from limen.result import merge
 from limen.theory.one_pass.success import success_probability
 
+pytestmark = pytest.mark.slow
+
 
 def verdicts(experiment, twin, seeds):
     """Verdict on the experiment, and on the theory of a twin (parameters changed) against the same simulation."""

@@ -56,6 +56,7 @@ def test_the_chain_has_the_law_of_sgd(problem):
     assert max(discrepancy(full, twin)) > 4.5
 
 
+@pytest.mark.slow
 def test_the_sum_over_classes_shrinks_by_the_same_factor_at_every_step():
     # As many chains as elsewhere in this file share one compilation.
     for simulator, seeds in (("mixture-sgd", 2), ("mixture-chain", 128)):

@@ -142,6 +142,7 @@ def test_flow_follows_the_closed_form_and_not_a_planted_error(small):
     assert (np.abs(found - spiked_path(SMALL, start, times, 1.1)[1:]) > limit).any()
 
 
+@pytest.mark.slow
 def test_scaling_tells_the_three_regimes():
     regimes = {}
     for power in (1.0, 1.5, 0.5):
@@ -296,6 +297,7 @@ def xor_statistics(parameters):
     return jnp.concatenate([v, weights[:, 0], weights[:, 1], gram])
 
 
+@pytest.mark.slow
 def test_all_drifts_of_the_xor_network():
     dynamics = derive(xor_loss, xor_sample, xor_statistics, 1.0 / INPUT, WIDTH + WIDTH * INPUT)
     v, mu, nu = np.array([0.8, -0.6, 0.5]), np.array([0.9, 0.2, -0.4]), np.array([0.1, -0.7, 0.5])

@@ -119,6 +119,7 @@ def test_another_kink_is_an_average_over_frozen_points():
     np.testing.assert_allclose(found, wanted, atol=1e-2 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_frozen_points_converge():
     wanted = reference(Q2, M2, P1, A2, S1, ACTIVATIONS["tanh"], 1.0, 0.0)["Q"]
     errors = [
@@ -211,6 +212,7 @@ def test_gradient_flow_conserves_norm_against_second_layer(name, factor):
     assert (np.diff(dataset.excess_risk.values) < 0).all()
 
 
+@pytest.mark.slow
 def test_symmetries_and_positivity():
     rng = np.random.default_rng(3)
     U = rng.standard_normal((4, 30)) / 30**0.5
@@ -272,6 +274,7 @@ def test_sphere_solves_the_logistic_equation_and_its_order_is_five():
     np.testing.assert_allclose(result.dataset.excess_risk.values, 2 * (1 - exact), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_plateaus_of_label_noise():
     for rate, ratio in ((0.1, 1.026), (1.0, 1.33)):
         end = one_pass.flow(1.0, 0.9, 1.0, 1.0, 1.0, "saad-solla", rate, 1e-3, [0.0, 4000.0]).dataset
@@ -304,6 +307,7 @@ def test_largest_stable_rates_and_regimes():
         assert one_pass.regime(*scaling) == answer
 
 
+@pytest.mark.slow
 def test_the_three_regimes_are_limits_of_one_equation():
     start = (0.5, 0.3, 1.0, 1.0, 1.0, "saad-solla")
     slow = one_pass.flow(*start, 1e-6, 0.2, 5.0).dataset.excess_risk
@@ -338,6 +342,7 @@ def test_phase_retrieval_plateau_and_growth():
     )
 
 
+@pytest.mark.slow
 def test_schedules_batches_and_many_sets():
     start = (0.8, 0.4, 1.0, 1.0, 1.0, "linear")
     constant = one_pass.flow(*start, 0.8, 0.2, 6.0).dataset
@@ -355,6 +360,7 @@ def test_schedules_batches_and_many_sets():
     assert many.sizes["set"] == 3
 
 
+@pytest.mark.slow
 def test_a_fast_second_layer_is_integrated_implicitly():
     start = (0.8, 0.4, 1.0, 0.5, 1.0, "saad-solla")
     fast = one_pass.flow(*start, 0.0, 0.0, [0.0, 0.5, 1.0], train_second_layer=True, second_layer_ratio=1e5)
@@ -376,6 +382,7 @@ def test_committees_are_recognised():
         assert committee_weights(limen.target(target), activation) is None
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_is_said():
     diverging = one_pass.flow(1.0, 0.3, 1.0, 1.0, 1.0, "square", 0.4, 0.1, 50.0)
     assert not diverging.ok and "take a smaller rate" in diverging.status

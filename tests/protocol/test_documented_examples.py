@@ -13,7 +13,16 @@ def examples(page: Path) -> str:
     return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if examples(page)], ids=lambda page: page.name)
+# Sampling and training take longer there than the other pages together.
+SLOW = {"effective.md", "flow.md"}
+MARKED = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else [], id=page.name)
+    for page in PAGES
+    if examples(page)
+]
+
+
+@pytest.mark.parametrize("page", MARKED)
 def test_the_examples_of_a_page_run(page):
     code = compile(examples(page), str(page), "exec")
     exec(code, {"__name__": "__main__"})

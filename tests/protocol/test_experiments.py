@@ -15,9 +15,22 @@ from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import draw
 from limen.result import merge
 
+# One of each chapter, whose quick run takes a second or two; the others belong to the slow run.
+LIGHT = {
+    "attention-layers",
+    "bbp-diffusion",
+    "bbp-transition",
+    "double-descent",
+    "hard-directions",
+    "interpolating-smoother",
+    "learn-then-overfit",
+    "phase-retrieval-sgd",
+}
+WALKED = [name if name in LIGHT else pytest.param(name, marks=pytest.mark.slow) for name in sorted(PLACES)]
+
 
 @pytest.mark.parametrize("name", sorted(PLACES))
-def test_an_experiment_keeps_its_contract(name):
+def test_an_experiment_declares_itself(name):
     kind = experiment_class(name)
     assert issubclass(kind, Experiment)
     assert kind.name == name
@@ -29,7 +42,12 @@ def test_an_experiment_keeps_its_contract(name):
         assert not field.is_required(), f"{name}.{field_name} needs a default"
     assert kind.size_field in kind.model_fields
     assert len(options_of(kind)) == len(kind.model_fields)
+    kind(**kind.quick)
 
+
+@pytest.mark.parametrize("name", WALKED)
+def test_an_experiment_keeps_its_contract(name):
+    kind = experiment_class(name)
     experiment = kind(**kind.quick)
     seeds = (0, 1)
     theory = experiment.theory(seeds)

@@ -169,6 +169,7 @@ def test_a_truncated_file_is_set_aside_and_computed_again(store, pool, log, tmp_
     xr.testing.assert_identical(found.dataset, expected)
 
 
+@pytest.mark.slow
 def test_two_drivers_on_one_store_share_the_work(store, pool, log, tmp_path):
     expected = undisturbed(tmp_path, pool, log, seconds=0.03)
     found = []
@@ -229,6 +230,7 @@ def running(pid: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.slow
 def test_an_interruption_keeps_what_is_finished_and_says_how_to_resume(store, log, tmp_path):
     process = driver(store, tmp_path)
     wait_until(lambda: len(store.keys()) > 3)

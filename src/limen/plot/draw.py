@@ -7,8 +7,10 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
 
@@ -68,14 +70,25 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.set_xlim(panel.x_range)
     if panel.y_range is not None:
         axes.set_ylim(panel.y_range)
+    for axis in (axes.xaxis, axes.yaxis):
+        _label_short_log(axis)
     if panel.x_scale == "linear" and _counts(panel):
-        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     # After the ranges are settled, so that labels stand inside the axes.
     for mark in panel.marks:
         if isinstance(mark, Threshold):
             _draw_threshold(axes, mark)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(handlelength=1.6, borderaxespad=0.3)
+
+
+def _label_short_log(axis: Axis) -> None:
+    """Over less than a decade and a half, 1, 2 and 5 times powers of ten: matplotlib's own labels would overlap."""
+    low, high = sorted(axis.get_view_interval())
+    if axis.get_scale() == "log" and low > 0.0 and high < 30.0 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _counts(panel: Panel) -> bool:
