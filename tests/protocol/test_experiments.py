@@ -15,7 +15,7 @@ from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import draw
 from limen.result import merge
 
-# One of each chapter, whose quick run takes a second or two; the others belong to the slow run.
+# A few whose quick run takes a second or two; the others belong to the slow run.
 LIGHT = {
     "attention-layers",
     "bbp-diffusion",
@@ -23,7 +23,6 @@ LIGHT = {
     "double-descent",
     "hard-directions",
     "interpolating-smoother",
-    "learn-then-overfit",
     "phase-retrieval-sgd",
 }
 WALKED = [name if name in LIGHT else pytest.param(name, marks=pytest.mark.slow) for name in sorted(PLACES)]

@@ -28,7 +28,7 @@ class Visitor:
         return self.http.post("/api/runs", json={"experiment": experiment, "parameters": parameters, "seeds": seeds})
 
     def follow(self, ticket: str, after: int = 0, until: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-        """Events (kind, data) of a run up to its last, or up to the first of a kind."""
+        """Events (kind, data) of a run up to its last, or up to the first of a kind ("any": of whatever kind)."""
         events, kind = [], ""
         with self.http.stream("GET", f"/api/runs/{ticket}/events?after={after}") as answer:
             assert answer.status_code == 200
@@ -37,7 +37,7 @@ class Visitor:
                     kind = line[7:]
                 elif line.startswith("data: "):
                     events.append((kind, json.loads(line[6:])))
-                    if kind == until:
+                    if until in (kind, "any"):
                         return events
         return events
 

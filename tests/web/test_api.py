@@ -132,7 +132,7 @@ def test_cancelling_and_leaving_stop_the_work(visitor):
     time.sleep(0.3)
     assert visitor.status()["running"] == 1, "somebody else still wants it"
     # The other visitor listens for a moment, then goes without a word.
-    visitor.follow(second, until="queued")
+    visitor.follow(second, until="any")
     visitor.wait_until(lambda status: status["running"] == 0)
     assert visitor.http.get(f"/api/runs/{second}").status_code == 404
     assert visitor.run("perceptron", PERCEPTRON, seeds=6)[-1][0] == "done", "the worker lives on or was replaced"
