@@ -14,6 +14,9 @@ from limen.storage import FileStore, run
 def write_gallery(folder: Path) -> None:
     """Runs every experiment with its default parameters (or takes them from the store) and writes its page."""
     folder.mkdir(exist_ok=True)
+    # Pages of experiments that are no more would stand outside every table of contents.
+    for page in folder.glob("*.md"):
+        page.unlink()
     names = sorted(PLACES, key=lambda name: (experiment_class(name).source, name))
     for name in names:
         (folder / f"{name}.md").write_text(_page(name, folder))
