@@ -127,6 +127,7 @@ def test_cross_ratios_are_conserved_without_temperature(value):
     assert np.abs(drift / drift[0] - 1.0).max() > 1e-2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalized", [True, False])
 @pytest.mark.parametrize("beta", [0.0, 0.7, 4.0])
 def test_energy_never_falls_when_value_is_the_symmetric_query_key(beta, normalized):

@@ -15,6 +15,8 @@ from limen.problem import InputError
 from limen.result import merge
 from limen.theory.kernel.separability import separable_probability
 
+pytestmark = pytest.mark.slow
+
 FLOW = MaxMarginFlow(d=2, samples=12, latest_log_time=20.0, longest_descent=400.0)
 # Experiment, seeds, the widest band allowed, and changes of parameters that make the theory wrong.
 CASES = {

@@ -149,6 +149,7 @@ def hard_overlaps(run: Result) -> Result:
     return replace(run, dataset=run.dataset[["seed"]].assign(hard_variance=(dims, squares)).assign_attrs(d=300))
 
 
+@pytest.mark.slow
 def test_overlaps_with_the_hard_direction_are_of_the_predicted_size():
     """Mean of d (theta . theta_*)^2 over 160 runs; without the noise of the sample they are the amplified start."""
     problem = PHASE_RETRIEVAL.model_copy(update={"samples_per_dim": 4.0})

@@ -18,6 +18,8 @@ from limen.simulation.spectrum import lanczos, top_eigenspace
 from limen.theory.kernel import random_features_spectrum
 from limen.theory.kernel.finite_population import finite_population_risk
 
+pytestmark = pytest.mark.slow
+
 SAMPLES = 150
 
 

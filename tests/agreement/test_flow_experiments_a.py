@@ -11,6 +11,8 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.registry import experiment_class
 from limen.result import Result, merge
 
+pytestmark = pytest.mark.slow
+
 # One shape of sample for all four, so that it is compiled once.
 SMALL: dict[str, dict[str, Any]] = {
     "learn-then-overfit": {

@@ -105,6 +105,7 @@ def test_the_probability_of_success_and_its_twins():
         assert twin.verdict == "disagrees", f"{what}: {twin}"
 
 
+@pytest.mark.slow
 def test_one_start_is_gradient_descent():
     given, times = problem(start=0.05), np.arange(9.0)
     one = restarts(given, times, 60, 3, 1).dataset

@@ -19,6 +19,8 @@ from limen.theory.thresholds.along_training import hessian, neuron_samples, scra
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import neuron_weights
 
+pytestmark = pytest.mark.slow
+
 
 def problem(delta: float = 12.0, sign: int = 1) -> TwoLayer:
     link = target("4*tanh(z**2/4)" if sign > 0 else "-4*tanh(z**2/4)")

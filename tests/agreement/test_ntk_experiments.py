@@ -13,6 +13,8 @@ from limen.problem import InputError
 from limen.result import Result, load, merge
 from limen.simulation.lazy_training import lazy_training
 
+pytestmark = pytest.mark.slow
+
 SEEDS = tuple(range(6))
 
 

@@ -104,6 +104,7 @@ def trained():
     return np.array(rows).T
 
 
+@pytest.mark.slow
 def test_training_approaches_its_linearisation_like_the_inverse_width(trained):
     gap, wrong, *_, error = trained
     assert -1.15 < slope(WIDTHS, gap) < -0.85
@@ -193,6 +194,7 @@ def test_tangent_features_peak_where_they_begin_to_interpolate():
     assert max(runs[neurons].train.max() for neurons in (5, 8, 16, 64)) < 1e-20
 
 
+@pytest.mark.slow
 def test_many_tangent_neurons_reach_the_kernel_line():
     settings = {"dimension": 100, "samples": 300, "seeds": 20, "nonlinear": 0.1, "noise": 0.1, "test_samples": 400}
     run = simulate_tangent_features("tanh", 400, **settings)

@@ -142,6 +142,7 @@ def test_the_chain_agrees_with_the_simulator_on_any_target_loss_and_batch():
         assert float(spread.max()) < 0.35, name
 
 
+@pytest.mark.slow
 def test_starts_are_those_of_full_training():
     problem = two_layer(start=limen.RandomStart())
     full = limen.simulate(problem, [0.0, 0.1], d=50, seeds=3, simulator="one-pass-sgd").dataset
@@ -150,6 +151,7 @@ def test_starts_are_those_of_full_training():
     np.testing.assert_allclose(full.overlap[:, 0], short.overlap[:, 0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_paths_depend_neither_on_recorded_times_nor_on_other_seeds():
     problem = two_layer()
     fine = limen.simulate(problem, np.linspace(0.0, 2.0, 21), d=100, seeds=2, simulator="overlap-chain").dataset
@@ -157,6 +159,7 @@ def test_paths_depend_neither_on_recorded_times_nor_on_other_seeds():
     np.testing.assert_allclose(fine.gram.values[1, [10, 20]], coarse.gram.values[0], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_billion_dimensions_in_seconds():
     problem = two_layer(start=limen.RandomStart(), algorithm=limen.OnePassSGD(rate=3.0))
     began = time.perf_counter()

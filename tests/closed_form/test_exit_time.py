@@ -128,6 +128,7 @@ def exits():
     return arguments, simulated_exit_times(*arguments, seeds=400)
 
 
+@pytest.mark.slow
 def test_the_law_of_exit_times_is_that_of_the_chain(exits):
     arguments, (found, mu, tau) = exits
     assert np.isfinite(found).all()

@@ -311,6 +311,7 @@ def test_quadrature_against_known_values():
     assert linear_theory(np.array([10.0] * 6)).dataset["overlap"].values[0, 0, 0] == pytest.approx(0.91323, abs=5e-6)
 
 
+@pytest.mark.slow
 def test_linear_neuron_agrees(linear_runs):
     comparison = compare(linear_theory(), linear_runs)
     assert {variable.name for variable in comparison.variables} == {

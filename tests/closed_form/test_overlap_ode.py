@@ -130,6 +130,7 @@ def test_frozen_points_converge():
     assert errors[1] < errors[0] / 30
 
 
+@pytest.mark.slow
 def test_arcsine_and_the_fourth_moment():
     import jax
 
@@ -202,6 +203,7 @@ def test_one_step_mean_against_sampled_steps(name):
     assert (np.abs(limit - mean) > 4 * error).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, factor", [("square", 2.0), ("relu", 1.0), ("linear", 1.0)])
 def test_gradient_flow_conserves_norm_against_second_layer(name, factor):
     path = one_pass.flow(Q2, M2, P1, A2, S1, name, 0.0, 0.0, [0.0, 1.0, 3.0], train_second_layer=True, tolerance=1e-9)

@@ -129,6 +129,7 @@ def test_slope_is_twice_the_derivative_of_information(formula: str, noise: float
     assert information_and_slope(channel, 0.4)[1] == pytest.approx((above - below) / 1e-3, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_information_theoretic_thresholds() -> None:
     assert information_theoretic("z**2") == pytest.approx(0.5, rel=1e-5)
     noisy = target("z**2", noise=0.25)

@@ -14,7 +14,7 @@ def examples(page: Path) -> str:
 
 
 # Sampling and training take longer there than the other pages together.
-SLOW = {"effective.md", "flow.md", "one_pass.md"}
+SLOW = {"attention.md", "concepts.md", "effective.md", "flow.md", "one_pass.md"}
 MARKED = [
     pytest.param(page, marks=[pytest.mark.slow] if page.name in SLOW else [], id=page.name)
     for page in PAGES

@@ -192,7 +192,7 @@ def test_two_drivers_on_one_store_share_the_work(store, pool, log, tmp_path):
 
 def driver(store: FileStore, out: Path, *arguments: str) -> subprocess.Popen[str]:
     grid = ["--grid", "slope=" + ",".join(f"{slope:g}" for slope in SLOPES)]
-    options = ["--seeds", str(SEEDS), "--seconds", "0.1", "--workers", "1", "--job-seconds", "1", "--out", str(out)]
+    options = ["--seeds", str(SEEDS), "--seconds", "0.3", "--workers", "1", "--job-seconds", "1", "--out", str(out)]
     environment = {**os.environ, "LIMEN_STORE": str(store.root)}
     command = [*LIMEN, "sweep", "limen_toy:Toy", *grid, *options, *arguments]
     return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -205,8 +205,9 @@ def wait_until(condition, seconds: float = 120.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_is_resumed_by_another(store, pool, log, tmp_path):
-    expected = undisturbed(tmp_path, pool, log, seconds=0.1)
+    expected = undisturbed(tmp_path, pool, log, seconds=0.3)
     process = driver(store, tmp_path)
     wait_until(lambda: len(store.keys()) > 3)
     process.kill()
@@ -216,7 +217,7 @@ def test_a_killed_driver_is_resumed_by_another(store, pool, log, tmp_path):
     kept = store.keys()
     assert 3 < len(kept) < ALL
     log.clear()
-    found = sweep(store, pool, seconds=0.1)
+    found = sweep(store, pool, seconds=0.3)
     assert found.computed == ALL - len(kept) == len(log.lines())
     xr.testing.assert_identical(found.dataset, expected)
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -50,9 +51,25 @@ class Index:
 
     def __init__(self, root: Path) -> None:
         self.path = root / INDEX
-        with _disk_errors(), closing(self._connect()) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
-            connection.executescript(SCHEMA)
+        until = time.monotonic() + PATIENCE
+        with _disk_errors():
+            while not self._prepared():
+                # Several processes that make one index at once: sqlite does not wait by itself for a change of mode.
+                if time.monotonic() > until:
+                    raise sqlite3.OperationalError("database is locked")
+                time.sleep(0.02)
+
+    def _prepared(self) -> bool:
+        """Makes the tables; whether nobody else was in the way."""
+        try:
+            with closing(self._connect()) as connection:
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.executescript(SCHEMA)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            return False
+        return True
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)
