@@ -65,17 +65,13 @@ class AttentionModes(Experiment):
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         began = time.perf_counter()
         betas, sparse_betas, degrees = self._coordinates().values()
-
-        def counts(values: np.ndarray, moment: float) -> np.ndarray:
-            return np.array([cluster_count(beta, moment) for beta in values])
-
         dataset = xr.Dataset(
             {
                 "growth_rate": (("beta", "degree"), growth_rates(2, betas, degrees)),
                 "sphere_growth_rate": (("sparse_beta", "degree"), growth_rates(3, sparse_betas, degrees)),
-                "first_points": (("beta",), counts(betas, 0.0)),
-                "later_points": (("sparse_beta",), counts(sparse_betas, self.linear_time)),
-                "fastest_degree": (("beta",), [float(fastest_degree(2, beta)) for beta in betas]),
+                "first_points": (("beta",), cluster_count(betas, 0.0)),
+                "later_points": (("sparse_beta",), cluster_count(sparse_betas, self.linear_time)),
+                "fastest_degree": (("beta",), fastest_degree(2, betas)),
             },
             coords=self._coordinates(),
             attrs={"d": self.tokens},
@@ -129,7 +125,6 @@ class AttentionModes(Experiment):
         for d, values, name in ((2, betas, "growth_rate"), (3, sparse_betas, "sphere_growth_rate")):
             curves = growth_rates(d, fine, degrees)
             # Colours mean the same on circle and sphere: one legend, where the frame leaves room for it.
-            # Colours mean the same on circle and sphere: one legend, where the frame leaves room for it.
             marks: list[Mark] = [
                 Line(fine, curves[:, i], rf"$\ell={degree}$" if d == 3 else "", colour=i)
                 for i, degree in enumerate(degrees)
@@ -148,14 +143,9 @@ class AttentionModes(Experiment):
             panels.append(Panel(r"inverse temperature $\beta$", label, marks, x_range=(0.0, room * fine[-1])))
         positive = fine[1:]
         lines: list[Mark] = [
-            Line(positive, [cluster_count(beta, 0.0) for beta in positive], "$N(0)$"),
-            Line(
-                positive,
-                [cluster_count(beta, self.linear_time) for beta in positive],
-                f"$N({self.linear_time:g})$",
-                colour=1,
-            ),
-            Line(positive, [fastest_degree(2, beta) for beta in positive], "fastest degree", colour=6, dashed=True),
+            Line(positive, cluster_count(positive, 0.0), "$N(0)$"),
+            Line(positive, cluster_count(positive, self.linear_time), f"$N({self.linear_time:g})$", colour=1),
+            Line(positive, fastest_degree(2, positive), "fastest degree", colour=6, dashed=True),
         ]
         if simulation is not None:
             run = simulation.dataset

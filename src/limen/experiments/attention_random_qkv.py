@@ -95,8 +95,9 @@ class AttentionRandomQKV(Experiment):
         rate = np.zeros((len(seeds), len(CASES)))
         bipolar = np.zeros((len(seeds), len(CASES), len(self.betas)))
         for row, seed in enumerate(seeds):
+            centre = self.centre(seed)
             for case, (query_key, value) in enumerate(self.matrices(seed)):
-                spread[row, case] = self._cloud_size(value, self.centre(seed))
+                spread[row, case] = self._cloud_size(value, centre)
                 rate[row, case] = consensus_rate(value)
                 for place, beta in enumerate(self.betas):
                     bipolar[row, case, place] = _bipolar_is_stable(value, query_key, beta)

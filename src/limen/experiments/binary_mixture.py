@@ -78,12 +78,12 @@ class BinaryMixtureTraining(Experiment):
 
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         began = time.perf_counter()
-        limit, shift, variance = overlap_fluctuations(self.problem(), self.times())
         dataset = self._dataset()
+        limit, shift, variance = overlap_fluctuations(self.problem(), dataset.time.values)
         dataset["overlap"] = ("time", limit + shift / self.d)
         dataset["limiting_overlap"] = ("time", limit)
         dataset["overlap_spread"] = ("time", np.sqrt(variance))
-        late = self.balanced_times()
+        late = dataset.balanced_time.values
         dataset["recovered"] = ("balanced_time", hitting_probability(self.balanced(), self.d // 2, self.level(), late))
         statistics = {"seconds": time.perf_counter() - began}
         status = "integrated; fluctuations and recovery to leading order in the dimension."
@@ -110,7 +110,8 @@ class BinaryMixtureTraining(Experiment):
         return xr.Dataset(coords=coords, attrs={"d": self.d})
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
-        data, times, late = theory.dataset, self.times(), self.balanced_times()
+        data = theory.dataset
+        times, late = data.time.values, data.balanced_time.values
         overlap, spread = data.overlap.values, data.overlap_spread.values
         wide = float(ndtri(0.975)) * spread / self.d**0.5
         paths: list[Mark] = [

@@ -80,9 +80,10 @@ class LazyTraining(Experiment):
             for j, start in enumerate(STARTS):
                 inputs, labels, features, initial = self._start(seed, start == "zero")
                 singular = np.linalg.svd(features, compute_uv=False)
+                unscaled, curvature = features @ features.T, two_layer_lipschitz(inputs, self.activation, self.width)
                 distance = residual = np.zeros(TIMES.size)
                 for k, alpha in enumerate(scales):
-                    kernel = alpha**2 * features @ features.T
+                    kernel = alpha**2 * unscaled
                     flow = linearized_training(kernel, labels, TIMES / alpha**2, alpha * initial)
                     distance = np.sqrt(np.einsum("ti,ij,tj->t", flow.coefficients, kernel, flow.coefficients))
                     residual = np.linalg.norm(labels - flow.train, axis=1)
@@ -90,7 +91,7 @@ class LazyTraining(Experiment):
                         float(np.linalg.norm(labels - alpha * initial)),
                         float(alpha * singular[-1]),
                         float(alpha * singular[0]),
-                        two_layer_lipschitz(inputs, self.activation, self.width, float(alpha)),
+                        float(alpha) * curvature,
                         self.samples,
                     )
                     at = (i, j, k)

@@ -45,6 +45,13 @@ def non_negative(name: str, value: Any) -> float:
     return checked
 
 
+def non_negatives(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """The argument as an array of finite numbers of at least 0."""
+    array = real(name, value)
+    _refuse(name, array, array >= 0.0, "not be negative")
+    return array
+
+
 def fraction(name: str, value: Any) -> float:
     """One number strictly between 0 and 1."""
     checked = number(name, value)

@@ -28,16 +28,16 @@ def bessel_ratios(order: float, count: int, x: Any) -> NDArray[np.float64]:
     return ratios
 
 
-def relative_coefficients(d: int, beta: float, degrees: int) -> NDArray[np.float64]:
+def relative_coefficients(d: int, beta: Any, degrees: int) -> NDArray[np.float64]:
     r"""$c_\ell/(\beta c_0)$ for $\ell=1,\dots$, `degrees`, where $\int e^{\beta\langle
-    x,y\rangle}Y_\ell(y)\,d\sigma(y)=c_\ell Y_\ell(x)$.
+    x,y\rangle}Y_\ell(y)\,d\sigma(y)=c_\ell Y_\ell(x)$, (degrees, *beta.shape).
 
     By Funk–Hecke $c_\ell/c_0=I_{\ell+d/2-1}(\beta)/I_{d/2-1}(\beta)$; divided by $\beta$ it is finite at $\beta=0$,
     namely $1/d$ for $\ell=1$ and 0 for larger degrees.
     """
     ratios = bessel_ratios(d / 2.0 - 1.0, degrees + 1, beta)
     first = 1.0 / (d + beta * ratios[1])
-    return first * np.concatenate([[1.0], np.cumprod(ratios[1:degrees])])
+    return first * np.concatenate([np.ones((1, *np.shape(beta))), np.cumprod(ratios[1:degrees], axis=0)])
 
 
 def log_uniform_transform(d: int, beta: Any) -> NDArray[np.float64]:

@@ -94,8 +94,10 @@ def _state(
     plus, minus = float(expit(2.0 * beta * coupling + odds)), float(expit(2.0 * beta * coupling - odds))
     hold = own * np.array([2.0 * plus - 1.0, 2.0 * minus - 1.0])
     others = np.delete(eigenvalues, index)
-    matrices = others[:, None, None] * np.array([[plus, 1.0 - plus], [1.0 - minus, minus]]) - np.diag(hold)
-    rates = np.linalg.eigvals(matrices).ravel()
+    # Eigenvalues of the two-by-two matrices other * [[plus, 1 - plus], [1 - minus, minus]] - diag(hold).
+    first, second = others * plus - hold[0], others * minus - hold[1]
+    root = np.sqrt(0.25 * (first - second) ** 2 + others**2 * ((1.0 - plus) * (1.0 - minus)))
+    rates = np.concatenate([0.5 * (first + second) + root, 0.5 * (first + second) - root])
     if np.isrealobj(rates) or np.abs(rates.imag).max() <= ROUNDING * (1.0 + np.abs(rates).max()):
         rates = rates.real
     growth = float(max(rates.real.max(), (-hold).max()))

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import integer, integers, non_negative, number, plain, real
+from limen.theory.attention.arguments import integer, integers, non_negative, non_negatives, number, plain, real
 from limen.theory.attention.bessel import bessel_ratios, log_uniform_transform, relative_coefficients
 
 CITATIONS = ("geshkovski2023", "bruno2024")
@@ -40,14 +40,13 @@ def growth_rates(d: int, beta: ArrayLike, degrees: ArrayLike, normalized: bool =
     d, noise = integer("d", d, 2), non_negative("noise", noise)
     inverse_temperatures, wanted = real("beta", beta), integers("degrees", degrees, 0)
     most = max(int(wanted.max(initial=1)), 1)
-    rates = np.empty((inverse_temperatures.size, wanted.size))
-    eigenvalues = (wanted * (wanted + d - 2.0)).ravel()
-    for row, value in enumerate(inverse_temperatures.ravel()):
-        factors = np.concatenate([[0.0], relative_coefficients(d, float(value), most)])[wanted.ravel()]
-        if not normalized:
-            with np.errstate(over="ignore", invalid="ignore"):
-                factors = np.where(factors == 0.0, 0.0, factors * np.exp(log_uniform_transform(d, value)))
-        rates[row] = eigenvalues * (factors - noise)
+    values = inverse_temperatures.ravel()
+    factors = np.concatenate([np.zeros((1, values.size)), relative_coefficients(d, values, most)])[wanted.ravel()].T
+    if not normalized:
+        with np.errstate(over="ignore", invalid="ignore"):
+            scale = np.exp(log_uniform_transform(d, values))[:, None]
+            factors = np.where(factors == 0.0, 0.0, factors * scale)
+    rates = (wanted * (wanted + d - 2.0)).ravel() * (factors - noise)
     return plain(rates.reshape(inverse_temperatures.shape + wanted.shape))
 
 
@@ -62,36 +61,34 @@ def mode_thresholds(d: int, degrees: ArrayLike) -> Any:
     return plain(np.vectorize(lambda degree: _threshold(d, int(degree)), otypes=[float])(wanted))
 
 
-def fastest_degree(d: int, beta: float) -> int:
+def fastest_degree(d: int, beta: ArrayLike) -> Any:
     r"""The degree that grows fastest around the uniform law, $\ell(\ell+d-2)\approx2\beta$ for large $\beta$; `beta`
-    $\ge0$.
+    $\ge0$, a number or an array.
     """
-    d, beta = integer("d", d, 2), non_negative("beta", beta)
-    most = 8 + math.ceil(3.0 * math.sqrt(beta))
-    return 1 + int(np.argmax(growth_rates(d, beta, np.arange(1, most + 1))))
+    d, inverse_temperatures = integer("d", d, 2), non_negatives("beta", beta)
+    most = 8 + math.ceil(3.0 * math.sqrt(inverse_temperatures.max(initial=0.0)))
+    return plain(1.0 + np.argmax(growth_rates(d, inverse_temperatures, np.arange(1, most + 1)), axis=-1))
 
 
-def cluster_count(beta: float, time: float) -> float:
+def cluster_count(beta: ArrayLike, time: float) -> Any:
     r"""Expected number of attracting points on the circle after the linear phase of duration `time`, from independent
-    tokens.
+    tokens; in the shape of `beta`.
 
     Rice's count of the maxima of the random field $h$, $N(t)=\sqrt{\sum k^4S_k/\sum k^2S_k}$ with
     $S_k=(I_k/I_0)^2e^{2\lambda_kt}$. $N(0)\to\sqrt{3\beta/2}$ for large $\beta$, and $N(\infty)$ is the fastest wave
     number, which is reached only when the linear phase is long (many tokens). $t\approx2$ describes some 200 tokens.
     `time` may be `inf`.
     """
-    beta = non_negative("beta", beta)
+    inverse_temperatures = non_negatives("beta", beta)
     if time == math.inf:
-        return float(fastest_degree(2, beta))
+        return fastest_degree(2, inverse_temperatures)
     time = non_negative("time", time)
-    if beta == 0.0:
-        return 1.0
-    k = np.arange(1, 60 + math.ceil(12.0 * math.sqrt(beta)), dtype=float)
-    factors = relative_coefficients(2, beta, len(k))
+    k = np.arange(1, 60 + math.ceil(12.0 * math.sqrt(inverse_temperatures.max(initial=0.0))), dtype=float)
+    factors = np.moveaxis(relative_coefficients(2, inverse_temperatures, len(k)), 0, -1)
     with np.errstate(divide="ignore"):
         logarithms = 2.0 * np.log(factors) + 2.0 * time * k**2 * factors
-    spectrum = np.exp(logarithms - logarithms.max())
-    return math.sqrt(float(k**4 @ spectrum) / float(k**2 @ spectrum))
+    spectrum = np.exp(logarithms - logarithms.max(axis=-1, keepdims=True))
+    return plain(np.sqrt((spectrum @ k**4) / (spectrum @ k**2)))
 
 
 def critical_noise(d: int, beta: ArrayLike, normalized: bool = True) -> Any:

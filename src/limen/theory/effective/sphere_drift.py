@@ -6,7 +6,7 @@ The first term is the limit of small steps (Ben Arous, Gheissari & Jagannath 202
 normalising a vector with a gradient of square norm $N\sigma^2$ takes away.
 """
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -77,9 +77,10 @@ class SphereDrift:
         Exponents 1 and 2 start from zero; above, zero attracts at every step of order one and the answer is the
         stable point beyond the barrier. 0 if there is none.
         """
-        # Equal parts of the angle: fixed points near 1 are resolved at small steps.
-        m = np.sin(np.linspace(0.0, 0.5 * np.pi, GRID))
-        b = sign * self(sign * m)
+        return _stable_overlap(self.problem, sign)
+
+    def _last_of_rising(self, sign: float) -> float:
+        m, b = self._tabulated(sign)
         size = float(np.max(np.abs(b))) or 1.0
         rising = np.flatnonzero(b[:-1] > ROUNDING * size)
         if self.exponent <= 2:
@@ -96,6 +97,23 @@ class SphereDrift:
         # Between the last clearly rising and the first clearly falling point of the grid.
         root = brentq(lambda x: sign * float(self(sign * x)), m[first], m[last], xtol=1e-15)
         return sign * float(root)  # pyright: ignore[reportArgumentType]
+
+    def barrier(self) -> float:
+        r"""$m_-$, beyond which the overlap first grows; 0 if it grows from zero on, 1 if nowhere."""
+        m, b = self._tabulated(1.0)
+        rising = np.flatnonzero(b > ROUNDING * float(np.max(np.abs(b))))
+        if rising.size == 0:
+            return 1.0
+        first = rising[0]
+        if not b[first - 1] < 0.0:
+            return float(m[first - 1])
+        return float(brentq(lambda x: float(self(x)), m[first - 1], m[first]))  # pyright: ignore[reportArgumentType]
+
+    def _tabulated(self, sign: float) -> tuple[np.ndarray, np.ndarray]:
+        """Distances from zero on the side of `sign`, and the drift away from zero there."""
+        # Equal parts of the angle: fixed points near 1 are resolved at small steps.
+        m = np.sin(np.linspace(0.0, 0.5 * np.pi, GRID))
+        return m, sign * self(sign * m)
 
     def time_between(self, start: float, end: float) -> float:
         r"""$\int dm/b(m)$ between two overlaps of one sign, without a zero of $b$ between them."""
@@ -115,3 +133,9 @@ class SphereDrift:
         # Below `tiny` the integrand, a difference of large numbers, is smooth: its value there times the length.
         rest = quad(excess, tiny, abs(level), epsabs=1e-11, epsrel=1e-9, limit=400)[0]
         return float(np.log(abs(level)) + rest + tiny * excess(tiny))
+
+
+@lru_cache(maxsize=256)
+def _stable_overlap(problem: SphericalProblem, sign: float) -> float:
+    """Hitting times and figures ask for the same fixed point again and again."""
+    return SphereDrift(problem)._last_of_rising(sign)
