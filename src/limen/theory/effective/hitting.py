@@ -17,10 +17,13 @@ from limen.theory.effective.search_law import Survival, survival
 from limen.theory.effective.search_phase import search_rates
 from limen.theory.effective.sphere_drift import SphereDrift
 from limen.theory.effective.sphere_population import checked_sphere
+from limen.theory.effective.tensor_flow import tensor_fixed_points
 
 # Searches longer than this many relaxation times are called endless.
 LONGEST = 1e9
 WEAK, STRONG = 0.3, 0.9
+# The search is over at this part of the stable overlap at the latest: beyond, the drift saturates.
+LATEST = 0.5
 
 
 def information_exponent(problem: Any) -> int:
@@ -57,7 +60,7 @@ def hitting_time(problem: Any, N: int, level: float, quantiles: Any = (0.25, 0.5
       $m^2=m_*^2\frac q{1+q}$ with $q=\frac{\zeta^2}{Nm_*^4}e^{4(\lambda-\delta)t}$ for `OnlinePCA`, and
       $m^2=(\lambda-c)\frac q{1+q}$, $q=\frac{c\lambda\zeta^2}{(\lambda-c)^2N}e^{8(\lambda-c)t}$ for matrices.
     * Exponent 3 and above: the blow-up of the search diffusion by its Fokker–Planck equation (about a second), then the
-      ODE; inf where the search outlasts a billion relaxation times.
+      ODE, from half of the stable overlap on at the latest; inf where the search outlasts a billion relaxation times.
 
     Leading order as $N\to\infty$, $\sqrt N\,\eta\gg1$.
 
@@ -78,7 +81,8 @@ def hitting_time(problem: Any, N: int, level: float, quantiles: Any = (0.25, 0.5
     elif exponent == 1:
         found = np.full(wanted.size, SphereDrift(problem).time_between(0.0, level))
     else:
-        found = np.array([_growth_quantile(problem, N, level, p) for p in wanted.ravel()])
+        branches = _branches(problem, N, level)
+        found = np.array([_growth_quantile(*branches, p) for p in wanted.ravel()])
     return float(found[0]) if wanted.ndim == 0 else found.reshape(wanted.shape)
 
 
@@ -148,9 +152,7 @@ def _growth_probability(problem: Any, N: int, level: float, times: np.ndarray) -
         return np.sum([ndtr(-np.exp(log - growth * times)) for log in logs], axis=0)
 
 
-def _growth_quantile(problem: Any, N: int, level: float, probability: float) -> float:
-    growth, plus, minus = _branches(problem, N, level)
-
+def _growth_quantile(growth: float, plus: float, minus: float, probability: float) -> float:
     def alone(log: float, tail: float) -> float:
         return max((log - float(np.log(-ndtri(tail)))) / growth, 0.0) if tail < 0.5 else np.inf
 
@@ -174,10 +176,19 @@ def _search(
     settled = rates(np.inf)
     barrier = (settled.restoring / settled.push) ** (1.0 / (k - 2))
     noise = (settled.volatility / (2.0 * settled.push)) ** (1.0 / k)
-    top = max(10.0, 6.0 * barrier, 10.0 * noise)
-    end = level * float(np.sqrt(N))
+    root = float(np.sqrt(N))
+    top = min(max(10.0, 6.0 * barrier, 10.0 * noise), _saturating(problem) * root)
+    end = level * root
     law = survival(rates, k, min(top, end), LONGEST / settled.restoring if last is None else last, enough)
-    return law, 0.0 if end <= top else _descent(problem, top / float(np.sqrt(N)), level)
+    return law, 0.0 if end <= top else _descent(problem, top / root, level)
+
+
+def _saturating(problem: Any) -> float:
+    r"""The overlap from which the ODE leads whatever the noise: half of $m_*$, and past the barrier $m_-$."""
+    tensor = isinstance(problem, SpikedTensor)
+    barrier = tensor_fixed_points(problem)[0] if tensor else SphereDrift(problem).barrier()
+    end = fixed_point(problem)
+    return max(LATEST * end, float(np.sqrt(barrier * end)))
 
 
 def _descent(problem: Any, start: float, level: float) -> float:
