@@ -1,8 +1,9 @@
 """Random numbers for chains of a few numbers a step: blocks of steps, every seed from its own NumPy generator."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from limen.gaussian.keys import numpy_generators
 BLOCK = 1024
 # Seeds side by side: beyond, the random numbers of a block no longer fit a processor's caches.
 GROUP = 512
+State = TypeVar("State")
 
 
 def groups(seeds: Sequence[int]) -> Iterator[tuple[int, ...]]:
@@ -56,6 +58,18 @@ class Supply:
         first = self._used
         self._used += count
         return self._on_device, first, self._used
+
+    def advanced(
+        self, steps: Iterable[int], state: State, advance: Callable[[State, jax.Array, int, int], State]
+    ) -> Iterator[State]:
+        """The state after each of `steps`; `advance(state, draws, first, last)` does the steps of a part of a block."""
+        done = 0
+        for target in steps:
+            while done < target:
+                count = min(int(target) - done, self.left)
+                state = advance(state, *self.take(count))
+                done += count
+            yield state
 
     def _refill(self) -> None:
         # A new array every time: a computation on its predecessor, or its transfer, may still be going on.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from limen.gaussian.keys import stream_keys
 from limen.precision import in_double
+from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.user_model import UserModel, user_model
@@ -55,9 +56,7 @@ def run(
     """
     began = time.perf_counter()
     grid = time_grid(times, counts_steps=False)
-    draws = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
-    if not draws:
-        raise InputError(f"seeds must hold at least one seed, got {seeds!r}.")
+    draws = seed_list(seeds)
     moving = start if callable(start) or start is None else None
     model = user_model(loss, sampler, statistics, step, dimension, update, moving)
     counts = np.round(grid / model.delta).astype(np.int64)

@@ -11,8 +11,10 @@ import numpy as np
 from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
 from limen.precision import in_double
 from limen.problem import BinaryMixture, InputError, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.seeds import seed_list
 from limen.simulation.block_supply import Supply, groups
-from limen.simulation.spherical_chain import overlap_step, sample_block, steps_of
+from limen.simulation.recorded_runs import steps_of
+from limen.simulation.spherical_chain import overlap_step, sample_block
 from limen.simulation.spherical_losses import Slope, spherical_loss
 from limen.simulation.tensor_chain import start_statistics, tensor_block, tensor_step
 from limen.simulation.work import check_chain_work
@@ -36,9 +38,7 @@ def simulated_hitting_times(
         longest: where to stop.
         both_sides: whether $m\le-$`level` counts as well.
     """
-    chosen = tuple(range(seeds)) if isinstance(seeds, (int, np.integer)) else tuple(int(seed) for seed in seeds)
-    if not chosen or min(chosen) < 0 or len(set(chosen)) != len(chosen):
-        raise InputError(f"seeds must be a positive number or distinct seeds, got {seeds!r}.")
+    chosen = seed_list(seeds)
     if not (np.isfinite(level) and level > 0.0):
         raise InputError(f"level must be positive, got {level!r}.")
     if not (np.isfinite(longest) and longest > 0.0):

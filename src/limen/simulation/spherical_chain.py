@@ -15,7 +15,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
 from limen.method import Method
@@ -24,6 +23,7 @@ from limen.problem import BinaryMixture, OnlinePCA, SingleIndex
 from limen.problem.effective_models import SphericalProblem
 from limen.result import Result
 from limen.simulation.block_supply import Supply, groups
+from limen.simulation.recorded_runs import recorded_runs, steps_of
 from limen.simulation.spherical_losses import CITATIONS, Slope, SphericalLoss, spherical_loss
 from limen.simulation.work import check_chain_work
 
@@ -48,26 +48,16 @@ def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Seq
     steps = steps_of(problem.step, times, d)
     check_chain_work(d, int(steps[-1]), len(seeds), 1)
     loss = spherical_loss(problem)
+    advance = partial(_advance, loss.slope, problem.step / d, loss.parameter)
     paths = []
     for group in groups(seeds):
-        overlap = jnp.asarray(sphere_start_overlaps(problem.start, d, group))
+        start = jnp.asarray(sphere_start_overlaps(problem.start, d, group))
         supply = Supply(partial(sample_block, loss, d), group, d, "spherical chain")
-        rows = []
-        done = 0
-        for target in steps:
-            while done < target:
-                count = min(int(target) - done, supply.left)
-                overlap = _advance(loss.slope, overlap, problem.step / d, loss.parameter, *supply.take(count))
-                done += count
-            rows.append(np.asarray(overlap))
-        paths.append(np.stack(rows, axis=1))
+        states = supply.advanced(steps, start, advance)
+        paths.append(np.stack([np.asarray(overlap) for overlap in states], axis=1))
     status = f"exact overlap chain of spherical SGD in d = {d}."
-    return [overlap_result(problem, np.concatenate(paths), times, steps, d, seeds, status, began)]
-
-
-def steps_of(step: float, times: np.ndarray, d: int) -> np.ndarray:
-    """Whole steps of SGD up to each time."""
-    return np.rint(np.asarray(times) * (d / step)).astype(np.int64)
+    variables = {"overlap": np.concatenate(paths)}
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
 
 
 def sample_block(loss: SphericalLoss, d: int, generator: np.random.Generator, out: np.ndarray) -> None:
@@ -92,32 +82,10 @@ def overlap_step(slope: Slope, overlap: jax.Array, rate: Any, parameter: Any, dr
 
 @partial(jax.jit, static_argnums=0)
 def _advance(
-    slope: Slope, overlap: jax.Array, rate: Any, parameter: Any, draws: jax.Array, first: Any, last: Any
+    slope: Slope, rate: Any, parameter: Any, overlap: jax.Array, draws: jax.Array, first: Any, last: Any
 ) -> jax.Array:
     by_step = jnp.transpose(draws, (2, 1, 0))
     return jax.lax.fori_loop(first, last, lambda i, m: overlap_step(slope, m, rate, parameter, by_step[i]), overlap)
-
-
-def overlap_result(
-    problem: SphericalProblem,
-    paths: np.ndarray,
-    times: np.ndarray,
-    steps: np.ndarray,
-    d: int,
-    seeds: Sequence[int],
-    status: str,
-    began: float,
-) -> Result:
-    """The result made of overlaps `paths` (seeds, times)."""
-    dataset = xr.Dataset(
-        {"overlap": (("seed", "time"), paths)},
-        coords={"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)},
-        attrs={"d": d},
-    )
-    finite = bool(np.isfinite(paths).all())
-    sentence = status if finite else f"training diverged at d = {d}: take a smaller step than {problem.step:g}."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", finite, sentence, statistics, tuple(seeds), CITATIONS)
 
 
 spherical_chain = Method("spherical-chain", CITATIONS, refuses, solve, solve_seeds)

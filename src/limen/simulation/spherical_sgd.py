@@ -15,7 +15,8 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem.effective_models import SphericalProblem
 from limen.result import Result
-from limen.simulation.spherical_chain import overlap_result, refuses, steps_of
+from limen.simulation.recorded_runs import recorded_runs, steps_of
+from limen.simulation.spherical_chain import refuses
 from limen.simulation.spherical_losses import CITATIONS, Slope, spherical_loss
 from limen.simulation.work import check_sgd_work
 
@@ -66,7 +67,8 @@ def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Seq
             rows.append(np.asarray(state[:, 0]))
         paths.append(np.stack(rows, axis=1))
     status = f"full spherical SGD in d = {d}."
-    return [overlap_result(problem, np.concatenate(paths), times, steps, d, seeds, status, began)]
+    variables = {"overlap": np.concatenate(paths)}
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
 
 
 @partial(jax.jit, static_argnums=0)

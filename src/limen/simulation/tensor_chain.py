@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
 from limen.method import Method
@@ -26,7 +25,7 @@ from limen.problem import OverlapStart, SpikedTensor
 from limen.problem.effective_models import tensor_start
 from limen.result import Result
 from limen.simulation.block_supply import Supply, groups
-from limen.simulation.spherical_chain import steps_of
+from limen.simulation.recorded_runs import recorded_runs, steps_of
 from limen.simulation.work import check_chain_work
 
 CITATIONS = ("benarous2022",)
@@ -49,21 +48,18 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
     check_dimension(d)
     steps = steps_of(problem.step, times, d)
     check_chain_work(d, int(steps[-1]), len(seeds), 1)
+    advance = partial(_advance, problem.order, problem.signal, problem.step / d)
     paths = []
     for group in groups(seeds):
-        state = tuple(jnp.asarray(part) for part in start_statistics(problem, d, group))
+        m, r = start_statistics(problem, d, group)
+        start = jnp.asarray(m), jnp.asarray(r)
         supply = Supply(partial(tensor_block, d), group, d, "tensor chain")
-        rows, done = [], 0
-        for target in steps:
-            while done < target:
-                count = min(int(target) - done, supply.left)
-                state = _advance(problem.order, state, problem.signal, problem.step / d, *supply.take(count))
-                done += count
-            rows.append(np.stack([np.asarray(part) for part in state]))
-        paths.append(np.stack(rows, axis=-1))
+        states = supply.advanced(steps, start, advance)
+        paths.append(np.stack([np.stack([np.asarray(part) for part in state]) for state in states], axis=-1))
     overlap, rest = np.concatenate(paths, axis=1)
     status = f"exact chain of SGD on a spiked tensor in d = {d}."
-    return [tensor_result(problem, overlap, rest, times, steps, d, seeds, status, began)]
+    variables = {"overlap": overlap, "orthogonal_square": rest}
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
 
 
 def start_statistics(problem: SpikedTensor, d: int, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -100,37 +96,10 @@ def tensor_step(
 
 @partial(jax.jit, static_argnums=0)
 def _advance(
-    order: int, state: tuple[jax.Array, jax.Array], signal: Any, rate: Any, draws: jax.Array, first: Any, last: Any
+    order: int, signal: Any, rate: Any, state: tuple[jax.Array, jax.Array], draws: jax.Array, first: Any, last: Any
 ) -> tuple[jax.Array, jax.Array]:
     by_step = jnp.transpose(draws, (2, 1, 0))
     return jax.lax.fori_loop(first, last, lambda i, now: tensor_step(order, now, signal, rate, by_step[i]), state)
-
-
-def tensor_result(
-    problem: SpikedTensor,
-    overlap: np.ndarray,
-    rest: np.ndarray,
-    times: np.ndarray,
-    steps: np.ndarray,
-    d: int,
-    seeds: Sequence[int],
-    status: str,
-    began: float,
-) -> Result:
-    """The result made of overlaps and squares (seeds, times); runs that overflowed are counted in the status."""
-    dataset = xr.Dataset(
-        {"overlap": (("seed", "time"), overlap), "orthogonal_square": (("seed", "time"), rest)},
-        coords={"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)},
-        attrs={"d": d},
-    )
-    diverged = int((~(np.isfinite(overlap) & np.isfinite(rest))).any(axis=1).sum())
-    if diverged:
-        status = (
-            f"{diverged} of {len(seeds)} runs diverged at d = {d}, because the explicit step is unstable at small d: "
-            f"take a larger d or a smaller step than {problem.step:g}."
-        )
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", not diverged, status, statistics, tuple(seeds), CITATIONS)
 
 
 tensor_chain = Method("tensor-chain", CITATIONS, refuses, solve, solve_seeds)

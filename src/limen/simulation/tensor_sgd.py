@@ -11,8 +11,8 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SpikedTensor
 from limen.result import Result
-from limen.simulation.spherical_chain import steps_of
-from limen.simulation.tensor_chain import CITATIONS, refuses, start_statistics, tensor_result
+from limen.simulation.recorded_runs import recorded_runs, steps_of
+from limen.simulation.tensor_chain import CITATIONS, refuses, start_statistics
 
 # Entries of one sample; above, the exact chain is used.
 MOST_ENTRIES = 10**6
@@ -67,8 +67,8 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
         overlaps.append(overlap)
         rests.append(rest)
     status = f"full SGD on explicit tensors in d = {d}."
-    together = np.concatenate(overlaps), np.concatenate(rests)
-    return [tensor_result(problem, *together, times, steps, d, seeds, status, began)]
+    variables = {"overlap": np.concatenate(overlaps), "orthogonal_square": np.concatenate(rests)}
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
 
 
 def sample_gradient(x: np.ndarray, noise: np.ndarray, order: int, signal: float) -> np.ndarray:
