@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -72,3 +74,15 @@ def test_an_experiment_keeps_its_contract(name):
     assert headline["theory"]
     assert set(headline["simulation"]) <= set(headline["theory"])
     json.dumps(headline)
+
+
+@pytest.mark.slow
+def test_threads_may_ask_for_experiments_at_once():
+    program = (
+        "import sys; from concurrent.futures import ThreadPoolExecutor as Pool; "
+        "from limen.experiments.registry import PLACES, experiment_class; "
+        "sys.setswitchinterval(1e-5); names = [*PLACES, *reversed(PLACES)]; "
+        "print([kind.name for kind in Pool(4).map(experiment_class, names)] == names)"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0)
+    assert (found.stdout, found.stderr) == ("True\n", "")

@@ -149,10 +149,16 @@ def test_points_arrive_and_the_run_can_be_cancelled(page, visitor):
     wait_until(
         page, "[...document.querySelectorAll('.plot')].flatMap(p => p.data ?? []).some(t => t.mode === 'markers')"
     )
+    assert (
+        0.0 < page.evaluate("document.querySelector('progress').value / document.querySelector('progress').max") < 1.0
+    )
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator(".status")).to_contain_text("cancelled")
     expect(page.get_by_role("button", name="Simulate")).to_be_visible()
     visitor.wait_until(lambda status: status["running"] == 0)
+    # What had come stays in the picture, and no verdict is given on it.
+    assert markers(page) > 0
+    assert page.locator(".verdict:visible").count() == 0
 
 
 @pytest.mark.slow
@@ -193,6 +199,8 @@ def test_offline_in_the_middle_of_a_run_and_back(page, context):
     context.set_offline(False)
     expect(page.locator(".verdict")).to_be_visible()
     expect(page.locator(".status")).to_contain_text("150 seeds done")
+    assert markers(page) > 0
+    assert page.locator(".numbers tbody tr").first.locator("td").nth(1).inner_text()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import difflib
 from importlib import import_module
+from threading import RLock
 
 from limen.problem.spec import InputError
 
@@ -67,6 +68,9 @@ PLACES = {
     "random-labels": "random_labels:RandomLabels",
 }
 
+# Packages that name each other's modules may be found half-made when two threads import them at once.
+_IMPORTING = RLock()
+
 
 def experiment_class(name: str) -> type:
     """The class of an experiment; an unknown name is refused with the nearest known one."""
@@ -75,4 +79,5 @@ def experiment_class(name: str) -> type:
         hint = f"did you mean {near[0]!r}?" if near else "see `limen list`."
         raise InputError(f"there is no experiment {name!r}: {hint}")
     module, _, attribute = PLACES[name].partition(":")
-    return getattr(import_module(f"limen.experiments.{module}"), attribute)
+    with _IMPORTING:
+        return getattr(import_module(f"limen.experiments.{module}"), attribute)
