@@ -62,9 +62,10 @@ def test_both_layers_of_a_network_that_found_two_clouds():
     theory, simulation = NETWORK.theory(), runs(NETWORK, 8)
     comparison = NETWORK.compare(theory, simulation)
     assert comparison.verdict != "disagrees", comparison
+    assert max(variable.band for variable in comparison.variables) < 0.2, comparison
     headline = NETWORK.headline(theory, simulation)
     assert headline["theory"]["clouds_found"] == headline["simulation"]["clouds_found"] == 2.0
-    wrong = NETWORK.model_copy(update={"penalty": 0.06}).theory()
+    wrong = NETWORK.model_copy(update={"penalty": 0.04}).theory()
     assert NETWORK.compare(wrong, simulation).verdict == "disagrees"
 
 
@@ -83,8 +84,13 @@ def test_the_second_layer_gradient_matrix_has_an_outlier_per_cloud(clouds):
 def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen():
     # Two sizes: at time 0 a random vector has the squared alignment k/d with any k eigenvectors.
     sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 10) for d in (75, 150)]
-    comparison = compare(ALIGNMENT.theory(), sizes, ALIGNMENT.compared)
+    theory = ALIGNMENT.theory()
+    comparison = compare(theory, sizes, ALIGNMENT.compared)
     assert comparison.verdict != "disagrees", comparison
+    assert max(variable.band for variable in comparison.variables) < 0.15, comparison
+    for name in ("alignment_squared", "leading_sum"):
+        planted = replace(theory, dataset=theory.dataset.assign({name: 1.25 * theory.dataset[name]}))
+        assert compare(planted, sizes, (name,)).verdict == "disagrees"
     wrong = ALIGNMENT.model_copy(update={"test_samples_per_dim": 80.0}).theory()
     assert compare(wrong, sizes, ALIGNMENT.compared).verdict == "disagrees"
 
@@ -92,7 +98,8 @@ def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen()
 @pytest.mark.slow
 def test_outliers_emerge_where_predicted_and_a_wrong_penalty_is_seen():
     theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 10)
-    assert EMERGENCE.compare(theory, simulation).verdict != "disagrees"
-    wrong = EMERGENCE.model_copy(update={"penalty": 0.3}).theory()
+    comparison = EMERGENCE.compare(theory, simulation)
+    assert comparison.verdict != "disagrees" and comparison["outlier_mean"].band < 0.15, comparison
+    wrong = EMERGENCE.model_copy(update={"penalty": 0.1}).theory()
     planted = replace(theory, dataset=theory.dataset.assign(eigenvalue=wrong.dataset.eigenvalue))
     assert EMERGENCE.compare(planted, simulation).verdict == "disagrees"

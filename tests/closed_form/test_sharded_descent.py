@@ -16,6 +16,7 @@ SCRIPT = r"""
 import json, sys
 import jax, numpy as np
 import limen
+from limen.problem.input_variances import input_variances
 from limen.simulation import fixed_sample, gradient_descent as simulator
 from limen.simulation.fixed_sample_training import prepare
 from limen.simulation.sharded_sample import row_mesh
@@ -26,12 +27,15 @@ problem = limen.TwoLayer(
     limen.GradientDescent(0.5), samples_per_dim=8.3,
 )
 times, answer = np.array([0.0, 1.0, 5.0, 20.0]), {}
-for inputs in ("gaussian", "rademacher"):
+two_variances = input_variances((0.4, 1.6), (0.5, 0.5))
+for name, inputs, variances in (
+    ("gaussian", "gaussian", None), ("rademacher", "rademacher", None), ("variances", "gaussian", two_variances),
+):
     with jax.enable_x64(True):
-        one = prepare(problem, 40, 1, inputs, "float64")
-        four = prepare(problem, 40, 1, inputs, "float64", None, row_mesh(4))
+        one = prepare(problem, 40, 1, inputs, "float64", variances)
+        four = prepare(problem, 40, 1, inputs, "float64", variances, row_mesh(4))
     kept = np.asarray(four.counts) > 0
-    answer[inputs] = {
+    answer[name] = {
         "devices": len(four.sample.x.sharding.device_set),
         "rows": [shard.data.shape[0] for shard in four.sample.x.addressable_shards],
         "counted": int(kept.sum()), "n": one.sample.x.shape[0],
@@ -60,7 +64,7 @@ def answer():
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("inputs", ["gaussian", "rademacher"])
+@pytest.mark.parametrize("inputs", ["gaussian", "rademacher", "variances"])
 def test_four_devices_hold_the_sample_of_one(answer, inputs):
     found = answer[inputs]
     assert (found["devices"], found["counted"]) == (4, found["n"])
