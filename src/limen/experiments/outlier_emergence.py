@@ -15,7 +15,7 @@ from limen.experiments.number_list import NumberList
 from limen.problem import GaussianMixture, InputError
 from limen.result import Result
 from limen.simulation.mixture_blocks import measure_block
-from limen.theory.effective.block_spectrum import SpectralBlock, block_spectrum, emergence_ratio
+from limen.theory.effective.block_spectrum import block_spectrum, emergence_ratio
 from limen.theory.effective.block_weights import mixture_inputs
 from limen.theory.effective.mixture_flow import MixtureState, mixture_path, start_state
 
@@ -84,14 +84,14 @@ class OutlierEmergence(Experiment):
         measured = [block_spectrum(inputs, 1.0 / ratio, k) for ratio in self.ratios]
         fine = np.geomspace(self.ratios[0], self.ratios[-1], FINE)
         curve = [block_spectrum(inputs, 1.0 / ratio, k) for ratio in fine]
-        values = np.array([_leading(one, k) for one in measured])
+        values = np.array([one.leading(k) for one in measured])
         dataset = xr.Dataset(
             {
                 "eigenvalue": (("ratio", "rank"), values),
                 "leading_sum": ("ratio", values.sum(axis=1)),
                 "alignment": ("ratio", [one.alignment for one in measured]),
                 "samples_needed": ("rank", needed),
-                "curve_eigenvalue": (("fine", "rank"), np.array([_leading(one, k) for one in curve])),
+                "curve_eigenvalue": (("fine", "rank"), np.array([one.leading(k) for one in curve])),
                 "curve_outliers": ("fine", [len(one.outliers) for one in curve]),
                 "curve_edge": ("fine", [one.edge for one in curve]),
                 "curve_alignment": ("fine", [one.alignment for one in curve]),
@@ -192,10 +192,6 @@ class OutlierEmergence(Experiment):
             mean = float(simulation.dataset.alignment.mean("seed")[-1])
             numbers["simulation"] = {"alignment_most_samples": mean}
         return numbers
-
-
-def _leading(block: SpectralBlock, count: int) -> list[float]:
-    return [*block.outliers[:count], *[block.edge] * (count - len(block.outliers))]
 
 
 def _ordinal(number: int) -> str:

@@ -60,8 +60,7 @@ def measure_block(
             values = np.concatenate([values, lowest.values])
             vectors = np.concatenate([vectors, lowest.vectors], axis=1)
         order = np.argsort(-np.abs(values))[:leading]
-        row = rows[block[0]]
-        return values[order], float(np.linalg.norm(vectors[:, order].T @ row) / np.linalg.norm(row))
+        return values[order], alignment(vectors[:, order], rows[block[0]])
 
     return _along_training(
         problem, times, test_samples_per_dim, d, seeds, start, second_layer, progress, measure, leading, matrix
@@ -89,10 +88,7 @@ def measure_second_layer(
 
     def measure(rows: np.ndarray, second: np.ndarray, inputs: np.ndarray, clouds: np.ndarray, seed: int) -> Any:
         active = np.maximum(inputs @ rows.T, 0.0)
-        weights = _output_weights(active @ second, clouds, matrix)
-        values, vectors = np.linalg.eigh(active.T @ (weights[:, None] * active) / len(inputs))
-        leading = vectors[:, ::-1][:, :SECOND_LAYER_LEADING]
-        return values[::-1], float(np.linalg.norm(leading.T @ second) / np.linalg.norm(second))
+        return second_layer_spectrum(active, second, clouds, matrix)
 
     return _along_training(
         problem, times, test_samples_per_dim, d, seeds, start, second_layer, progress, measure, problem.width, matrix
@@ -122,14 +118,30 @@ def sample_weights(
 
 def fresh_inputs(problem: Mixture, d: int, count: int, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Fresh inputs (count, d), the means in the first axes, and their clouds."""
-    scale = 0.0 if np.isinf(problem.sharpness) else problem.sharpness**-0.5
     clouds = draw_clouds(problem, generator, count)
-    inputs = scale * generator.standard_normal((count, d))
+    inputs = problem.sharpness**-0.5 * generator.standard_normal((count, d))
     if isinstance(problem, GaussianMixture):
         inputs[:, : problem.classes] += problem.means[clouds]
     else:
         inputs[:, :2] += np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])[clouds]
     return inputs, clouds
+
+
+def second_layer_spectrum(
+    active: np.ndarray, second: np.ndarray, clouds: np.ndarray, matrix: str
+) -> tuple[np.ndarray, float]:
+    """Eigenvalues of the second layer's block, descending, and alignment of `second` with the four leading vectors.
+
+    `active` are the outputs of the neurons, shape (samples, neurons).
+    """
+    weights = _output_weights(active @ second, clouds, matrix)
+    values, vectors = np.linalg.eigh(active.T @ (weights[:, None] * active) / len(active))
+    return values[::-1], alignment(vectors[:, ::-1][:, :SECOND_LAYER_LEADING], second)
+
+
+def alignment(vectors: np.ndarray, row: np.ndarray) -> float:
+    """Norm of the projection of `row` on the span of orthonormal columns, over its norm."""
+    return float(np.linalg.norm(vectors.T @ row) / np.linalg.norm(row))
 
 
 def _output_weights(outputs: np.ndarray, clouds: np.ndarray, matrix: str) -> np.ndarray:
@@ -161,7 +173,7 @@ def _along_training(
         raise InputError(
             f"test_samples_per_dim must give between 1 and {int(MOST_NUMBERS // d)} samples at d = {d}, got {count}."
         )
-    values, alignment = np.empty((len(chosen), len(grid), ranks)), np.empty((len(chosen), len(grid)))
+    values, aligned = np.empty((len(chosen), len(grid), ranks)), np.empty((len(chosen), len(grid)))
     steps = recorded_steps(problem, grid, d)
     for s, seed in enumerate(progress(chosen)):
         begin = start_of(problem, d, seed, start, second_layer)
@@ -169,9 +181,9 @@ def _along_training(
         generator = numpy_generator(seed, d, "mixture test")
         for t in range(len(grid)):
             inputs, clouds = fresh_inputs(problem, d, count, generator)
-            values[s, t], alignment[s, t] = measure(rows[t], second[t], inputs, clouds, seed)
+            values[s, t], aligned[s, t] = measure(rows[t], second[t], inputs, clouds, seed)
     dataset = xr.Dataset(
-        {"eigenvalue": (("seed", "time", "rank"), values), "alignment": (("seed", "time"), alignment)},
+        {"eigenvalue": (("seed", "time", "rank"), values), "alignment": (("seed", "time"), aligned)},
         coords={"time": grid, "seed": list(chosen), "rank": np.arange(ranks)},
         attrs={"d": d, "test_samples_per_dim": float(test_samples_per_dim)},
     )

@@ -60,10 +60,8 @@ def solve(
     and `second_layer` for XOR.
     """
     began = time.perf_counter()
-    statistics = _start(problem, d, (seed,), start, second_layer)
     steps = recorded_steps(problem, times, d)
-    path = trained_weights(problem, StartStatistics(*(part[0] for part in statistics)), d, seed, steps)
-    rows, second = path
+    rows, second = trained_weights(problem, start_of(problem, d, seed, start, second_layer), d, seed, steps)
     directions = _directions(problem)
     aligned, rest = rows[..., :directions], rows[..., directions:]
     recorded = tuple(part[None] for part in (aligned, rest @ np.swapaxes(rest, -1, -2), second))
@@ -194,8 +192,8 @@ def rates_of(problem: Mixture, d: int) -> Rates:
     """The numbers of a step."""
     means = np.eye(2) if isinstance(problem, XorMixture) else problem.means
     step = problem.step / d
-    scale = 0.0 if np.isinf(problem.sharpness) else problem.sharpness**-0.5
-    return Rates(*(jnp.asarray(part) for part in (step, 1.0 - step * problem.penalty, scale, means)))
+    numbers = (step, 1.0 - step * problem.penalty, problem.sharpness**-0.5, means)
+    return Rates(*(jnp.asarray(part) for part in numbers))
 
 
 def start_of(problem: Mixture, d: int, seed: int, start: OverlapStart | None, second_layer: Any) -> StartStatistics:

@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.special import expit
 
 from limen.precision import in_double
 from limen.problem import OverlapStart, XorMixture
 from limen.result import Result
 from limen.simulation.generators import numpy_generator
-from limen.simulation.mixture_blocks import SECOND_LAYER_LEADING, XOR_LEADING, fresh_inputs, sample_weights
+from limen.simulation.mixture_blocks import XOR_LEADING, alignment, fresh_inputs, sample_weights, second_layer_spectrum
 from limen.simulation.mixture_training import recorded_steps, start_of, trained_weights
 from limen.simulation.spectrum import top_eigenspace, weighted_gram
 
@@ -44,28 +43,23 @@ def measure_network(
     rows, second = trained_weights(problem, begin, d, seed, recorded_steps(problem, times, d))
     generator = numpy_generator(seed, d, "mixture test")
     shape = (1, len(MATRICES), len(times))
-    layer, layer_alignment = np.empty((*shape, problem.width)), np.empty(shape)
-    values, alignment = np.empty((*shape, XOR_LEADING)), np.empty(shape)
+    layer, layer_aligned = np.empty((*shape, problem.width)), np.empty(shape)
+    values, aligned = np.empty((*shape, XOR_LEADING)), np.empty(shape)
     for t in range(len(times)):
         inputs, clouds = fresh_inputs(problem, d, round(test_samples_per_dim * d), generator)
         active = np.maximum(inputs @ rows[t].T, 0.0)
-        probability = expit(active @ second[t])
-        own = rows[t, neuron]
         for m, matrix in enumerate(MATRICES):
-            output = probability * (1.0 - probability) if matrix == "hessian" else (probability - (clouds < 2)) ** 2
-            spectrum, vectors = np.linalg.eigh(active.T @ (output[:, None] * active) / len(inputs))
-            layer[0, m, t] = spectrum[::-1]
-            layer_alignment[0, m, t] = _alignment(vectors[:, ::-1][:, :SECOND_LAYER_LEADING], second[t])
+            layer[0, m, t], layer_aligned[0, m, t] = second_layer_spectrum(active, second[t], clouds, matrix)
             weights = sample_weights(problem, rows[t], second[t], inputs, clouds, matrix, (neuron, neuron))
             space = top_eigenspace(weighted_gram(inputs, weights), d, XOR_LEADING, seed)
-            values[0, m, t], alignment[0, m, t] = space.values, _alignment(space.vectors, own)
+            values[0, m, t], aligned[0, m, t] = space.values, alignment(space.vectors, rows[t, neuron])
     dims = ("seed", "matrix", "time")
     dataset = xr.Dataset(
         {
             "second_eigenvalue": ((*dims, "rank"), layer),
-            "second_alignment": (dims, layer_alignment),
+            "second_alignment": (dims, layer_aligned),
             "first_eigenvalue": ((*dims, "first_rank"), values),
-            "first_alignment": (dims, alignment),
+            "first_alignment": (dims, aligned),
             "second_layer": (("seed", "time", "neuron"), second[None]),
             "overlap": (("seed", "time", "neuron", "mean"), rows[None, :, :, :2]),
         },
@@ -75,7 +69,3 @@ def measure_network(
     status = f"full SGD in d = {d}, blocks on fresh test sets."
     statistics = {"seconds": clock.perf_counter() - began}
     return Result(dataset, problem.describe(), "simulation", True, status, statistics, (seed,), CITATIONS)
-
-
-def _alignment(vectors: np.ndarray, row: np.ndarray) -> float:
-    return float(np.linalg.norm(vectors.T @ row) / np.linalg.norm(row))

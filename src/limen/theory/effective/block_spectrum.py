@@ -62,6 +62,10 @@ class SpectralBlock:
     soft: bool = False
     dead: bool = False
 
+    def leading(self, count: int) -> np.ndarray:
+        """The `count` largest eigenvalues: outliers descending, then the edge for those that have not left the bulk."""
+        return np.append(self.outliers, [self.edge] * count)[:count]
+
 
 def block_spectrum(inputs: WeightedInputs, ratio: float, leading: int, dead: bool = False) -> SpectralBlock:
     r"""The spectrum of a block at $\gamma=$ `ratio`; the alignment is with its `leading` eigenvectors.

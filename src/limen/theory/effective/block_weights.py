@@ -41,7 +41,7 @@ def mixture_inputs(
     sharp = np.isinf(problem.sharpness)
     root = square_root(gram)
     rows = np.concatenate([aligned, root], axis=1)
-    variance = 0.0 if sharp else 1.0 / problem.sharpness
+    variance = 1.0 / problem.sharpness
     normals = np.zeros((1, 2 * k)) if sharp else whitened_points(2 * k, _count(2 * k, points))
     parts, weights = [], []
     for a, mean in enumerate(problem.means):
@@ -62,7 +62,7 @@ def xor_samples(problem: XorMixture, state: XorState, points: int | None) -> Xor
     width = problem.width
     sharp = np.isinf(problem.sharpness)
     rows = np.concatenate([state.overlap, square_root(state.orthogonal_gram)], axis=1)
-    scale = 0.0 if sharp else problem.sharpness**-0.5
+    scale = problem.sharpness**-0.5
     normals = np.zeros((1, width + 2)) if sharp else whitened_points(width + 2, _count(width + 2, points))
     clouds = []
     for axis, sign in ((0, 1.0), (0, -1.0), (1, 1.0), (1, -1.0)):
@@ -82,9 +82,8 @@ def xor_inputs(
     i, j = block
     active = (samples.fields[:, i] > 0.0) & (samples.fields[:, j] > 0.0)
     weights = np.where(active, state.second_layer[i] * state.second_layer[j] * output_weights(state, samples, kind), 0)
-    variance = 0.0 if np.isinf(problem.sharpness) else 1.0 / problem.sharpness
     row = np.concatenate([state.overlap[i], square_root(state.orthogonal_gram)[i]])
-    return WeightedInputs(weights, samples.coordinates, samples.probabilities, variance, row)
+    return WeightedInputs(weights, samples.coordinates, samples.probabilities, 1.0 / problem.sharpness, row)
 
 
 def output_weights(state: XorState, samples: XorSamples, kind: Kind) -> np.ndarray:

@@ -26,6 +26,15 @@ DEAD = 0.05
 XOR_LEADING, SECOND_LAYER_LEADING = 2, 4
 
 
+class Beginning(NamedTuple):
+    """Where training starts: given overlaps and second layer, or what the simulator draws in `d` dimensions."""
+
+    start: OverlapStart | None
+    second_layer: ArrayLike | None
+    d: int | None
+    seed: int | None
+
+
 class SecondLayerBlock(NamedTuple):
     """Eigenvalues, descending (K,); alignment of v with the four leading eigenvectors; the matrix (K, K)."""
 
@@ -64,7 +73,8 @@ def hessian_block(
 
     The alignment is $\rho$ of $x^b$ with the $k$ leading eigenvectors, or of $W_i$ with the two leading ones.
     """
-    return _block(problem, time, test_samples_per_dim, "hessian", block, neuron, start, second_layer, d, seed, points)
+    begin = Beginning(start, second_layer, d, seed)
+    return _block(problem, time, test_samples_per_dim, "hessian", _chosen(problem, block, neuron), begin, points)
 
 
 def gradient_block(
@@ -87,7 +97,8 @@ def gradient_block(
     Its weights have a thin tail (badly classified samples), so its edge is often `soft`: set by the heaviest samples,
     and above the largest bulk eigenvalue seen at moderate $d$.
     """
-    return _block(problem, time, test_samples_per_dim, "gradient", block, neuron, start, second_layer, d, seed, points)
+    begin = Beginning(start, second_layer, d, seed)
+    return _block(problem, time, test_samples_per_dim, "gradient", _chosen(problem, block, neuron), begin, points)
 
 
 def block_path(
@@ -112,14 +123,13 @@ def block_path(
     began = clock.perf_counter()
     kind, ratio, grid = _kind(matrix), _ratio(test_samples_per_dim), time_grid(times, False)
     chosen = _chosen(problem, block, None)
-    laws, dead = _laws(problem, grid, kind, chosen, start, second_layer, d, seed, points)
+    laws, dead = _laws(problem, grid, kind, chosen, Beginning(start, second_layer, d, seed), points)
     leading = _leading(problem)
     found = [block_spectrum(law(), ratio, leading, flag) for law, flag in zip(laws, dead, strict=True)]
-    eigenvalues = np.array([[*one.outliers[:leading], *[one.edge] * (leading - len(one.outliers))] for one in found])
     dataset = xr.Dataset(
         {
             "edge": ("time", [one.edge for one in found]),
-            "eigenvalue": (("time", "rank"), eigenvalues),
+            "eigenvalue": (("time", "rank"), np.array([one.leading(leading) for one in found])),
             "alignment": ("time", [one.alignment for one in found]),
             "outliers": ("time", [len(one.outliers) for one in found]),
             "dead": ("time", [one.dead for one in found]),
@@ -155,7 +165,8 @@ def samples_for_outlier(
     if isinstance(outlier, bool) or int(outlier) != outlier or outlier < 1:
         raise InputError(f"outlier must be a positive whole number, got {outlier!r}.")
     chosen = _chosen(problem, block, None)
-    laws, _ = _laws(problem, _moment(time), _kind(matrix), chosen, start, second_layer, d, seed, points)
+    begin = Beginning(start, second_layer, d, seed)
+    laws, _ = _laws(problem, _moment(time), _kind(matrix), chosen, begin, points)
     law = laws[0]()
     ratio = emergence_ratio(law, int(outlier)) if law.weights.any() else 0.0
     return np.inf if ratio == 0.0 else 1.0 / ratio
@@ -179,7 +190,7 @@ def second_layer_block(
     """
     if not isinstance(problem, XorMixture):
         raise InputError(f"problem must be an XorMixture, got {type(problem).__name__}.")
-    state = _xor_states(problem, _moment(time), start, second_layer, d, seed)[-1]
+    state = _xor_states(problem, _moment(time), Beginning(start, second_layer, d, seed))[-1]
     block = second_layer_matrix(problem, state, _kind(matrix), None if points is None else check_points(points))
     values, vectors = np.linalg.eigh(block)
     v = state.second_layer
@@ -194,16 +205,12 @@ def _block(
     time: float,
     test_samples_per_dim: float,
     kind: Kind,
-    block: tuple[int, int] | None,
-    neuron: int | None,
-    start: OverlapStart | None,
-    second_layer: ArrayLike | None,
-    d: int | None,
-    seed: int | None,
+    block: tuple[int, int],
+    begin: Beginning,
     points: int | None,
 ) -> SpectralBlock:
-    ratio, chosen = _ratio(test_samples_per_dim), _chosen(problem, block, neuron)
-    laws, dead = _laws(problem, _moment(time), kind, chosen, start, second_layer, d, seed, points)
+    ratio = _ratio(test_samples_per_dim)
+    laws, dead = _laws(problem, _moment(time), kind, block, begin, points)
     return block_spectrum(laws[0](), ratio, _leading(problem), dead[0])
 
 
@@ -212,33 +219,24 @@ def _laws(
     times: np.ndarray,
     kind: Kind,
     block: tuple[int, int],
-    start: OverlapStart | None,
-    second_layer: ArrayLike | None,
-    d: int | None,
-    seed: int | None,
+    begin: Beginning,
     points: int | None,
 ) -> tuple[list[Callable[[], WeightedInputs]], list[bool]]:
     """The law of the block at each time, made when asked for, and whether its neuron is dead."""
     count = None if points is None else check_points(points)
     if isinstance(problem, GaussianMixture):
-        if second_layer is not None or d is not None or seed is not None:
+        if any(part is not None for part in begin[1:]):
             raise InputError("second_layer, d and seed must be left out for a GaussianMixture: give start.")
-        path = mixture_flow.mixture_path(problem, mixture_flow.start_state(problem, start), times)
+        path = mixture_flow.mixture_path(problem, mixture_flow.start_state(problem, begin.start), times)
         states = [MixtureState(*parts) for parts in zip(*path, strict=True)]
         return [partial(mixture_inputs, problem, s, kind, block, count) for s in states], [False] * len(states)
-    found = _xor_states(problem, times, start, second_layer, d, seed)
+    found = _xor_states(problem, times, begin)
     dead = [bool(np.abs(s.second_layer[list(block)]).min() < DEAD * np.abs(s.second_layer).max()) for s in found]
     return [partial(xor_inputs, problem, s, kind, block, count) for s in found], dead
 
 
-def _xor_states(
-    problem: XorMixture,
-    times: np.ndarray,
-    start: OverlapStart | None,
-    second_layer: ArrayLike | None,
-    d: int | None,
-    seed: int | None,
-) -> list[XorState]:
+def _xor_states(problem: XorMixture, times: np.ndarray, begin: Beginning) -> list[XorState]:
+    start, second_layer, d, seed = begin
     if d is None and seed is None:
         first = xor_flow.start_state(problem, OverlapStart(0.0) if start is None else start, second_layer)
     elif d is None or seed is None or start is not None or second_layer is not None:

@@ -98,7 +98,7 @@ def mixture_drift(problem: GaussianMixture, state: MixtureState, points: int = P
     r"""$(\dot M,\dot R)$. At $\lambda=\infty$ every cloud is a point and $\dot R=-2\beta R$."""
     aligned, gram = state
     k, beta = problem.classes, problem.penalty
-    spread = 0.0 if np.isinf(problem.sharpness) else 1.0 / problem.sharpness
+    spread = 1.0 / problem.sharpness
     if spread == 0.0:
         noise = np.zeros((1, k))
     else:
