@@ -145,6 +145,18 @@ def test_second_moments_of_the_gaussian_model():
     assert abs(mean - (crossed - TWO_INDEX.target.noise)) > 6 * error
 
 
+def test_degrees_that_the_activation_lacks_are_noise():
+    """A cubic part of the target that no quadratic activation sees: variance 4, in the labels and in the test loss."""
+    cubic = changed(LEARNER, target=limen.target(hermite=[0, 1.0, 0.0, 2.0], noise=0.3))
+    plain, noisy = draw_model(LEARNER, D, seed=3), draw_model(cubic, D, seed=3)
+    extra = noisy.noise - plain.noise
+    assert noisy.noise_variance == pytest.approx(4.3)
+    assert extra.std() == pytest.approx(2.0, rel=0.25)
+    assert abs(extra @ plain.noise) < 4.0 * 2.0 * 0.3**0.5 * extra.size**0.5
+    w, a = np.eye(5, D), np.ones(5)
+    assert noisy.test_loss(w, a) - plain.test_loss(w, a) == pytest.approx(2.0, rel=1e-12)
+
+
 @pytest.mark.parametrize("stages", [2, 5, 12])
 def test_steps_are_of_second_order(stages):
     # R = <b, w>: the overlap with b/|b| runs down as tanh.
