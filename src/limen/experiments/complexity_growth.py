@@ -10,9 +10,8 @@ from pydantic import Field
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
-from limen.experiments.flow_witness import GAUSSIAN, simulation_result
+from limen.experiments.flow_witness import GAUSSIAN, compare_dimensions, simulation_result
 from limen.experiments.noise_witness import (
-    compare_dimensions,
     covariance,
     dimensions,
     noise_problem,

@@ -21,6 +21,10 @@ from limen.theory.flow.solve import solve
 
 CURVES = ("train_loss", "test_loss", "second_layer", "overlap")
 WITNESSED = tuple(f"witness_{name}" for name in CURVES)
+# h without its constant and linear terms, for the activation of `quadratic_problem`.
+EFFECTIVE = (0.0, 0.0, 0.36)
+# Mean-field time up to which the network learns.
+LEARNING = 3.0
 # Local error of a step: far below the spread between seeds.
 STEP_TOLERANCE = 1e-3
 GRID_TOLERANCE = 3e-3
@@ -65,12 +69,18 @@ def orthogonal(problem: TwoLayer) -> TwoLayer:
     return TwoLayer(**{name: getattr(problem, name) for name in TwoLayer.model_fields} | {"start": start})
 
 
-def witness_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> tuple[list[Result], Result]:
-    """One draw of the Gaussian model in each of the two dimensions, and in the larger one a network on real inputs
-    with the same start and label noise."""
+def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Result]:
+    """One draw of the Gaussian model in each dimension, then in the last of them a network on real inputs with the
+    same start, neurons orthogonal to each other, and the same label noise."""
     problem = orthogonal(problem)
-    models = [sampled_gaussian_model.solve(problem, times, size, seed, tolerance=STEP_TOLERANCE) for size in sizes(d)]
-    return models, gradient_flow.solve(problem, times, d, seed, tolerance=STEP_TOLERANCE)
+    models = [sampled_gaussian_model.solve(problem, times, d, seed, tolerance=STEP_TOLERANCE) for d in dimensions]
+    return [*models, gradient_flow.solve(problem, times, dimensions[-1], seed, tolerance=STEP_TOLERANCE)]
+
+
+def witness_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> tuple[list[Result], Result]:
+    """The Gaussian model in the two dimensions `sizes` of `d`, and a network in the larger one."""
+    *models, real = runs_in(sizes(d), problem, times, seed)
+    return models, real
 
 
 def witness_theory(problem: TwoLayer, times: np.ndarray) -> tuple[xr.Dataset, Result]:
@@ -105,25 +115,28 @@ def simulation_result(
     return Result(dataset, spec, "simulation", worst.ok, worst.status, statistics, (seed,), citations)
 
 
-def compare_sizes(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
-    r"""The Gaussian model in two dimensions against the theory: a deviation $A/d$ is allowed, what stays is not.
+def compare_dimensions(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
+    """Simulations in two dimensions (along `size`) against the theory: a deviation $A/d$ is allowed, what stays is
+    not."""
+    parts = [
+        replace(simulation, dataset=simulation.dataset.sel(size=size, drop=True).assign_attrs(d=int(size)))
+        for size in simulation.dataset["size"].values
+    ]
+    return compare(theory, parts, variables=variables)
 
-    Only times until the train loss (of every start) has fallen to a tenth. Nearer to interpolation the Gaussian model
-    in $d=60$ is up to a tenth of the range away from its limit (second layer, test loss), and dimensions as small as
-    20 do not follow $A/d$: there theory and simulations are drawn, not judged. Larger dimensions are needed for that.
+
+def compare_unfitted(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
+    r"""`compare_dimensions` at times until the train loss (of every start) has fallen to a tenth.
+
+    Nearer to interpolation the Gaussian model in $d=60$ is up to a tenth of the range away from its limit (second
+    layer, test loss), and dimensions as small as 20 do not follow $A/d$: there theory and simulations are drawn, not
+    judged. Larger dimensions are needed for that.
     """
     loss = theory.dataset.witness_train_loss
     fitting = loss > UNFITTED * loss.isel(witness_time=0)
     early = np.flatnonzero(fitting.any([dim for dim in loss.dims if dim != "witness_time"]).values)
-    predicted = replace(theory, dataset=theory.dataset.isel(witness_time=early))
-    parts = [
-        replace(
-            simulation,
-            dataset=simulation.dataset.sel(size=size, drop=True).isel(witness_time=early).assign_attrs(d=int(size)),
-        )
-        for size in simulation.dataset["size"].values
-    ]
-    return compare(predicted, parts, variables=variables)
+    first, second = (replace(part, dataset=part.dataset.isel(witness_time=early)) for part in (theory, simulation))
+    return compare_dimensions(first, second, variables)
 
 
 def witness_panels(width: int, theory: Result, simulation: Result | None) -> list[Panel]:

@@ -11,9 +11,8 @@ from scipy.interpolate import RegularGridInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Threshold
-from limen.experiments.flow_witness import simulation_result
+from limen.experiments.flow_witness import compare_dimensions, simulation_result
 from limen.experiments.noise_witness import (
-    compare_dimensions,
     covariance,
     dimensions,
     noise_problem,

@@ -11,9 +11,8 @@ from scipy.interpolate import PchipInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.experiments.flow_witness import GAUSSIAN, NETWORK, simulation_result
+from limen.experiments.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, simulation_result
 from limen.experiments.noise_witness import (
-    compare_dimensions,
     covariance,
     dimensions,
     noise_problem,

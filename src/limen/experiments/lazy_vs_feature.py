@@ -12,11 +12,13 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.flow_witness import (
     CURVES,
+    EFFECTIVE,
     GAUSSIAN,
     GRID_TOLERANCE,
+    LEARNING,
     NETWORK,
     check_room,
-    compare_sizes,
+    compare_unfitted,
     curves,
     network_deviations,
     quadratic_problem,
@@ -34,8 +36,6 @@ from limen.theory.flow.threshold import interpolation_threshold
 NAMES = (*CURVES, "train_fraction", "travel")
 # The part of the train loss that is left, in the place of the loss: that of a large start varies most at time 0.
 COMPARED = tuple(f"witness_{name}" for name in NAMES if name != "train_loss")
-EFFECTIVE = (0.0, 0.0, 0.36)
-LEARNING = 3.0
 
 
 def _curves(result: Result) -> dict[str, np.ndarray]:
@@ -163,7 +163,7 @@ class LazyVersusFeature(Experiment):
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the small width in two dimensions, until nine tenths of the train loss are fitted."""
-        return compare_sizes(theory, simulation, COMPARED)
+        return compare_unfitted(theory, simulation, COMPARED)
 
     def threshold(self) -> float:
         r"""$\gamma_{GF}$: starts above it interpolate at $t=O(1)$."""

@@ -11,9 +11,10 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow_witness import (
+    LEARNING,
     WITNESSED,
     check_room,
-    compare_sizes,
+    compare_unfitted,
     curves,
     quadratic_problem,
     witness_headline,
@@ -28,8 +29,6 @@ from limen.theory.flow.mean_field import mean_field
 from limen.theory.flow.solve import solve
 
 FIRST_TIME = 0.05
-# Mean-field time up to which the network learns.
-LEARNING = 3.0
 
 
 class LearnThenOverfit(Experiment):
@@ -103,7 +102,7 @@ class LearnThenOverfit(Experiment):
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the smaller width in two dimensions, until nine tenths of the train loss are fitted."""
-        return compare_sizes(theory, simulation, WITNESSED)
+        return compare_unfitted(theory, simulation, WITNESSED)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, found = self.times()[1:], theory.dataset

@@ -15,7 +15,7 @@ from limen.experiments.flow_witness import (
     GRID_TOLERANCE,
     WITNESSED,
     check_room,
-    compare_sizes,
+    compare_unfitted,
     curves,
     quadratic_problem,
     witness_headline,
@@ -104,7 +104,7 @@ class MeanFieldFlow(Experiment):
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the smallest width in two dimensions, until nine tenths of the train loss are gone."""
-        return compare_sizes(theory, simulation, WITNESSED)
+        return compare_unfitted(theory, simulation, WITNESSED)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, times = theory.dataset, self.samples_per_parameter * self.times()[1:]

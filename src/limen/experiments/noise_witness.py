@@ -7,22 +7,15 @@ of a run alike; compared is therefore the part of the initial train loss that re
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from limen.comparison import Comparison, compare
 from limen.experiments.figure import Mark, Points, mean_and_error
-from limen.experiments.flow_witness import GAUSSIAN, NETWORK, orthogonal
+from limen.experiments.flow_witness import GAUSSIAN, NETWORK, runs_in
 from limen.problem import GradientFlow, TwoLayer, activation, network, target
 from limen.result import Result
-from limen.simulation.gaussian_model import sampled_gaussian_model
-from limen.simulation.gradient_flow import gradient_flow
-
-# Local error of a step: far below the spread between seeds.
-STEP_TOLERANCE = 1e-3
 
 
 def covariance(degree: int) -> list[float]:
@@ -59,13 +52,8 @@ def dimensions(d: int) -> tuple[int, int]:
 
 
 def noise_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> list[Result]:
-    """One draw of the Gaussian model in each of the two dimensions, then a real network in the larger one with the same
-    start, neurons orthogonal to each other."""
-    problem = orthogonal(problem)
-    models = [
-        sampled_gaussian_model.solve(problem, times, size, seed, tolerance=STEP_TOLERANCE) for size in dimensions(d)
-    ]
-    return [*models, gradient_flow.solve(problem, times, d, seed, tolerance=STEP_TOLERANCE)]
+    """The Gaussian model in the two `dimensions` of `d`, then a real network in the larger one."""
+    return runs_in(dimensions(d), problem, times, seed)
 
 
 def theory_result(
@@ -77,16 +65,6 @@ def theory_result(
     statistics = {"seconds": time.perf_counter() - began}
     ok = worst is None
     return Result(dataset, spec, "theory", ok, worst.status if worst else status, statistics, citations=citations)
-
-
-def compare_dimensions(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
-    """Simulations in two dimensions (along `size`) against the theory: a deviation $A/d$ is allowed, what stays is
-    not."""
-    parts = [
-        replace(simulation, dataset=simulation.dataset.sel(size=size, drop=True).assign_attrs(d=int(size)))
-        for size in simulation.dataset["size"].values
-    ]
-    return compare(theory, parts, variables=variables)
 
 
 def witness_marks(

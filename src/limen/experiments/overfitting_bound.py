@@ -10,18 +10,15 @@ from pydantic import Field
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.experiments.flow_witness import NETWORK, orthogonal
-from limen.experiments.noise_witness import STEP_TOLERANCE, compare_dimensions, dimensions
+from limen.experiments.flow_witness import CURVES, LEARNING, NETWORK, STEP_TOLERANCE, compare_dimensions, orthogonal
+from limen.experiments.noise_witness import dimensions
 from limen.problem import GradientFlow, TwoLayer, network, target
 from limen.result import Result
 from limen.simulation.gradient_flow import gradient_flow
 from limen.theory.flow.bounds import bartlett_bound, generalization_bound, overfitting_bounds, overfitting_time_bound
 from limen.theory.flow.solve import solve
 
-CURVES = ("train_loss", "test_loss", "second_layer", "overlap")
 LEARNT = ("test_loss", "second_layer", "overlap")
-# Mean-field time up to which the network learns.
-LEARNING = 3.0
 # Overfitting times are looked for up to these times, in units of the width and of 1/alpha.
 PER_WIDTH, PER_LEARNING = 20.0, 30.0
 

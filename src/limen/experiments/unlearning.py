@@ -12,9 +12,11 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow_witness import (
     CURVES,
+    EFFECTIVE,
+    LEARNING,
     WITNESSED,
     check_room,
-    compare_sizes,
+    compare_unfitted,
     curves,
     quadratic_problem,
     witness_headline,
@@ -30,9 +32,6 @@ from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import interpolation_threshold
 
 LABELS = {1: (0.0, 1.0), 2: (0.0, 0.8, 0.6)}
-# h without its constant and linear terms, for the activation 0.8 he1 + 0.6 he2.
-EFFECTIVE = (0.0, 0.0, 0.36)
-LEARNING = 3.0
 
 
 class Unlearning(Experiment):
@@ -126,7 +125,7 @@ class Unlearning(Experiment):
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the small width in two dimensions, linear target, until the train loss is a tenth."""
-        return compare_sizes(theory, simulation, WITNESSED)
+        return compare_unfitted(theory, simulation, WITNESSED)
 
     def threshold(self) -> float:
         r"""$\gamma_{GF}$, where $a/\sqrt m$ ends as $m\to\infty$."""

@@ -82,6 +82,21 @@ class AgeingState:
         return 0.5 * max(self.gap, 0.0) ** 2 * self.correlation
 
 
+def ending_state(
+    h: NoiseCovariance,
+    kappa: float,
+    structure: Structure,
+    breaks: float | None,
+    slope: float,
+    response: float,
+    resolvent: float,
+    correlation: float,
+) -> AgeingState:
+    r"""The state with these values at $q=1$, and the gap that follows from them."""
+    gap = resolvent - kappa * h(1.0, 1) * response
+    return AgeingState(structure, breaks, slope, response, resolvent, correlation, gap)
+
+
 def local_slope(
     h: NoiseCovariance, alpha: float, kappa: float, q: float, x: float, resolvent: float, correlation: float
 ) -> float:

@@ -25,12 +25,13 @@ import xarray as xr
 from limen.gaussian.functions import as_function
 from limen.problem.activations import Activation
 from limen.problem.algorithms import GradientFlow
+from limen.problem.groups import neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.two_layer import TwoLayer
 from limen.result import Result
-from limen.theory.flow.mean_field import particles
-from limen.theory.flow.model import GaussianModel, refuses
+from limen.theory.flow.history import History
+from limen.theory.flow.model import model_of_groups, refuses
 
 CITATIONS = ("bartlett1996", "bartlett2002", "montanari2025")
 POINTS = 65536
@@ -111,8 +112,8 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Resul
     if reason is not None or not isinstance(problem.algorithm, GradientFlow):
         raise InputError(f"problem must be a TwoLayer with GradientFlow: {reason or type(problem.algorithm).__name__}")
     size, slope = activation_bounds(problem.network.activation)
-    model, grid = particles(problem), time_grid(times, False)
-    start, loss = float(np.abs(model.second_layer).max()), _initial_loss(model)
+    model, grid = model_of_groups(problem, neuron_groups(problem)), time_grid(times, False)
+    start, loss = float(np.abs(model.second_layer).max()), float(History(model, capacity=1).train_loss[0])
     growth = size if model.trained else 0.0
     largest = second_layer_bound(model.samples_per_parameter * grid, start, growth, loss)
     bound = generalization_bound(largest, model.samples_per_dim, size, slope, model.label_power)
@@ -148,16 +149,6 @@ def activation_bounds(activation: Activation) -> tuple[float, float]:
     derivative = function.derivative()
     slopes = np.gradient(function.values(z), z) if derivative is None else derivative.values(z)
     return size, float(np.abs(slopes).max())
-
-
-def _initial_loss(model: GaussianModel) -> float:
-    weights = model.fractions * model.second_layer
-    pairs = model.dual(model.gram)[0]
-    itself = float(model.dual(np.ones(1))[0][0])
-    quadratic = weights @ pairs @ weights
-    # A neuron meets itself with probability 1/n_g in its group.
-    quadratic += ((itself - np.diagonal(pairs)) * weights**2 / model.sizes).sum()
-    return 0.5 * float(model.label_power - 2.0 * weights @ model.link.value(model.overlap) + quadratic)
 
 
 def _positive(**values: float) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from limen.problem.spec import InputError
-from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, local_slope
+from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
 from limen.theory.flow.continuous import closing, continuous_state, integrate, slopes_along
 from limen.theory.flow.one_step import OneStep, one_step, one_step_state, one_step_threshold, stable_at_end
 from limen.theory.flow.threshold import checked_gammas, checked_ratio, checked_variance
@@ -104,8 +104,7 @@ def _step_then_continuous(h: NoiseCovariance, alpha: float, kappa: float) -> Age
         if _grows(slopes_along(h, alpha, kappa, solution, end + (1.0 - end) * OVERLAPS)):
             x, resolvent, correlation = (float(part) for part in solution.y[:, -1])
             slope = local_slope(h, alpha, kappa, 1.0, x, resolvent, correlation)
-            gap = resolvent - kappa * h(1.0, 1) * x
-            return AgeingState("one step, then continuous", end, slope, x, resolvent, correlation, gap)
+            return ending_state(h, kappa, "one step, then continuous", end, slope, x, resolvent, correlation)
     return None
 
 
@@ -153,6 +152,5 @@ def _continuous_then_step(h: NoiseCovariance, alpha: float, kappa: float) -> Age
         slopes = slopes_along(h, alpha, kappa, solution, start * OVERLAPS)
         if found is not None and _grows(np.append(slopes, found[0])):
             z, x, resolvent, correlation, _ = found
-            gap = resolvent - kappa * first * x
-            return AgeingState("continuous, then one step", start, z, x, resolvent, correlation, gap)
+            return ending_state(h, kappa, "continuous, then one step", start, z, x, resolvent, correlation)
     return None

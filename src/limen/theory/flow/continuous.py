@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, local_slope
+from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
 
 TOLERANCE = 1e-9
 
@@ -64,8 +64,7 @@ def continuous_state(h: NoiseCovariance, alpha: float, kappa: float) -> AgeingSt
         return None
     x, resolvent, correlation = (float(part) for part in solution.y[:, -1])
     slope = local_slope(h, alpha, kappa, 1.0, x, resolvent, correlation)
-    gap = resolvent - kappa * h(1.0, 1) * x
-    return AgeingState("continuous", None, slope, x, resolvent, correlation, gap)
+    return ending_state(h, kappa, "continuous", None, slope, x, resolvent, correlation)
 
 
 def closing(state: Callable[[float], AgeingState | None], alpha: float, guess: float) -> float | None:

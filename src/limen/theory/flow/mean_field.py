@@ -23,9 +23,7 @@ from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.two_layer import TwoLayer
 from limen.result import Result
-from limen.theory.flow.link_overlap import label_mean_square, link_overlap
-from limen.theory.flow.model import GaussianModel, activation_series, refuses
-from limen.theory.flow.series import PowerSeries
+from limen.theory.flow.model import GaussianModel, model_of_groups, refuses
 
 CITATIONS = ("mei2018", "montanari2025")
 MOST_ENTRIES = 4_000_000
@@ -53,7 +51,7 @@ def mean_field(problem: TwoLayer, times: Any) -> Result:
         raise InputError(f"mean_field does not apply: {reason}")
     if not isinstance(problem.algorithm, GradientFlow):
         raise InputError(f"algorithm must be GradientFlow for mean_field, got {type(problem.algorithm).__name__}.")
-    model = particles(problem)
+    model = model_of_groups(problem, neuron_groups(problem))
     grid = time_grid(times, False)
     pace = model.samples_per_parameter
     start = np.column_stack([model.second_layer, model.overlap]).ravel()
@@ -106,27 +104,6 @@ def _pairs(model: GaussianModel, overlap: np.ndarray) -> dict[str, Any]:
         direction = direction.reshape(times, -1)
         found["correlation"] = (("time", "time2"), direction @ direction.T)
     return found
-
-
-def particles(problem: TwoLayer) -> GaussianModel:
-    """The Gaussian model with any number of groups: particles are cheap, two-time kernels of groups are not."""
-    found = neuron_groups(problem)
-    if not found.second_layer.any() and not problem.network.train_second_layer:
-        raise InputError("second_layer must not be 0 when it is not trained: nothing would move.")
-    coefficients, truncation = activation_series(problem.network.activation)
-    link = link_overlap(problem.target, coefficients)
-    return GaussianModel(
-        PowerSeries(coefficients**2),
-        link,
-        problem.target.noise + label_mean_square(problem.target),
-        float(problem.samples_per_dim or 0.0),
-        found.sizes.astype(float),
-        found.second_layer,
-        found.overlap,
-        found.gram,
-        problem.network.train_second_layer,
-        max(truncation, link.truncation),
-    )
 
 
 def _slopes(model: GaussianModel, state: np.ndarray) -> np.ndarray:

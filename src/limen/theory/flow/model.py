@@ -11,7 +11,7 @@ from limen.gaussian.functions import as_function
 from limen.gaussian.hermite import HIGHEST_DEGREE, hermite_coefficients
 from limen.gaussian.quadrature import gaussian_rule
 from limen.problem.activations import Activation
-from limen.problem.groups import neuron_groups
+from limen.problem.groups import NeuronGroups, neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.two_layer import TwoLayer
 from limen.theory.flow.link_overlap import LinkOverlap, label_mean_square, link_overlap
@@ -99,25 +99,10 @@ def gaussian_model(problem: TwoLayer, groups: Sequence[int] | None = None) -> Ga
         raise InputError(
             f"second_layer and overlap must form at most {MOST_GROUPS} groups of equal neurons, got {found.sizes.size}."
         )
-    noise, pure_noise = problem.target.noise, _is_zero(problem)
-    if pure_noise and noise == 0.0:
+    pure_noise = label_mean_square(problem.target) == 0.0
+    if pure_noise and problem.target.noise == 0.0:
         raise InputError("noise must be positive when the target is zero: there is nothing to learn or to fit.")
-    if not found.second_layer.any() and not problem.network.train_second_layer:
-        raise InputError("second_layer must not be 0 when it is not trained: nothing would move.")
-    coefficients, truncation = activation_series(problem.network.activation)
-    link = link_overlap(problem.target, coefficients)
-    model = GaussianModel(
-        PowerSeries(coefficients**2),
-        link,
-        noise + label_mean_square(problem.target),
-        float(problem.samples_per_dim or 0.0),
-        found.sizes.astype(float),
-        found.second_layer,
-        found.overlap,
-        found.gram,
-        problem.network.train_second_layer,
-        max(truncation, link.truncation),
-    )
+    model = model_of_groups(problem, found)
     if not found.second_layer.any() and not model.link.value(model.overlap).any():
         raise InputError(
             "second_layer must not be 0 where the start has no overlap with the target: nothing would move."
@@ -128,6 +113,26 @@ def gaussian_model(problem: TwoLayer, groups: Sequence[int] | None = None) -> Ga
             "neurons with overlap 0 never learn; at finite d it is of order 1/sqrt(d)."
         )
     return model
+
+
+def model_of_groups(problem: TwoLayer, found: NeuronGroups) -> GaussianModel:
+    """The Gaussian model with these groups, however many: particles are cheap, two-time kernels of groups are not."""
+    if not found.second_layer.any() and not problem.network.train_second_layer:
+        raise InputError("second_layer must not be 0 when it is not trained: nothing would move.")
+    coefficients, truncation = activation_series(problem.network.activation)
+    link = link_overlap(problem.target, coefficients)
+    return GaussianModel(
+        PowerSeries(coefficients**2),
+        link,
+        problem.target.noise + label_mean_square(problem.target),
+        float(problem.samples_per_dim or 0.0),
+        found.sizes.astype(float),
+        found.second_layer,
+        found.overlap,
+        found.gram,
+        problem.network.train_second_layer,
+        max(truncation, link.truncation),
+    )
 
 
 @lru_cache(maxsize=64)
@@ -160,7 +165,3 @@ def _kink(activation: Activation) -> str | None:
         f"it needs h''(1) = E[sigma''^2], which is infinite for {activation.label} (its slope jumps): "
         "take a smooth activation such as softplus, gelu or erf."
     )
-
-
-def _is_zero(problem: TwoLayer) -> bool:
-    return label_mean_square(problem.target) == 0.0

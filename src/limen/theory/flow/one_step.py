@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, local_slope
+from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
 
 SCAN = 400
 
@@ -85,8 +85,7 @@ def one_step_state(h: NoiseCovariance, alpha: float, kappa: float) -> AgeingStat
     step = one_step(h, alpha, kappa)
     if step is None:
         return None
-    gap = step.resolvent - kappa * h(1.0, 1) * step.x
-    return AgeingState("one step", None, step.slope, step.x, step.resolvent, step.correlation, gap)
+    return ending_state(h, kappa, "one step", None, step.slope, step.x, step.resolvent, step.correlation)
 
 
 def one_step_threshold(h: NoiseCovariance, alpha: float) -> tuple[float, bool]:
