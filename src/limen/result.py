@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.metadata import version
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,18 +45,7 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes one netCDF file that any xarray can open; written beside, flushed, then renamed."""
-        path = Path(path)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".limen-", suffix=".nc")
-        os.close(descriptor)
-        try:
-            self.as_dataset().to_netcdf(temporary, engine="h5netcdf")
-            with open(temporary, "rb+") as written:
-                os.fsync(written.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        return path
+        return write_file(netcdf(self.as_dataset()), path)
 
     def as_dataset(self) -> xr.Dataset:
         """The dataset that is saved: everything else about the result is JSON in its attribute `limen`."""
@@ -80,6 +70,32 @@ class Result:
             else:
                 lines.append(f"  {name}({shape})")
         return "\n".join(lines)
+
+
+def netcdf(dataset: xr.Dataset) -> memoryview:
+    """A dataset as the bytes of a netCDF file.
+
+    Made in memory: HDF5 that meets a full disk in the middle of a file fails without an errno and then crashes.
+    """
+    content = BytesIO()
+    dataset.to_netcdf(content, engine="h5netcdf")
+    return content.getbuffer()
+
+
+def write_file(content: bytes | memoryview, path: str | os.PathLike[str]) -> Path:
+    """Writes a file that is there whole or not at all: written beside, flushed, then renamed."""
+    path = Path(path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".limen-", suffix=path.suffix)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
 
 
 def load(path: str | os.PathLike[str]) -> Result:

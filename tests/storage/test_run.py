@@ -76,3 +76,32 @@ def test_theory_alone(store):
     alone = run(Counting(), [], store)
     assert (alone.simulation, alone.comparison) == (None, None)
     assert CALLS == ["theory"]
+
+
+class Paired(Counting):
+    """Its theory starts from the seeds it is given."""
+
+    name: ClassVar[str] = "paired"
+    paired: ClassVar[bool] = True
+
+    def theory(self, seeds=()):
+        CALLS.append(tuple(seeds))
+        data = xr.Dataset({"risk": (("seed", "time"), np.ones((len(seeds), 3)) * np.array(seeds)[:, None])})
+        data = data.assign_coords(time=np.arange(3.0), seed=list(seeds))
+        return Result(data, self.describe(), "theory")
+
+
+def test_a_paired_theory_belongs_to_its_seeds(store):
+    few, more = run(Paired(), [1, 2], store), run(Paired(), [1, 2, 3], store)
+    assert [call for call in CALLS if isinstance(call, tuple)] == [(1, 2), (1, 2, 3)]
+    assert (few.theory.dataset.sizes["seed"], more.theory.dataset.sizes["seed"]) == (2, 3)
+    CALLS.clear()
+    assert run(Paired(), [1, 2], store).theory.dataset.sizes["seed"] == 2
+    assert CALLS == []
+
+
+def test_runs_with_other_seeds_have_other_names_and_seeds_keep_their_order(store):
+    runs = [run(Counting(), seeds, store) for seeds in ([], [5], [5, 2], [2, 5])]
+    assert len({found.identifier for found in runs}) == 4
+    assert runs[2].simulation.seeds == (5, 2)
+    np.testing.assert_array_equal(runs[2].simulation.dataset.risk.sel(seed=5), runs[1].simulation.dataset.risk[0])

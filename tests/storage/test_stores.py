@@ -1,7 +1,15 @@
 """The same tests for the store in memory and the store on disk; and what only a disk can do wrong."""
 
+import errno
+import hashlib
+import json
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +18,7 @@ import xarray as xr
 from limen.problem import InputError
 from limen.result import Result
 from limen.storage import FileStore, MemoryStore, address
+from limen.storage.address import spec_of
 from limen.storage.index import INDEX
 
 
@@ -68,6 +77,29 @@ def test_addresses_depend_on_everything():
     assert address({"rate": 0.1, "type": "test"}, "theory", ()) in addresses, "the order of fields does not matter"
 
 
+@pytest.mark.parametrize("part", ["source_digest", "_version"])
+def test_other_code_has_other_addresses(monkeypatch, part):
+    before = key(0)
+    # By its module: the package has a function of the same name.
+    monkeypatch.setattr(sys.modules["limen.storage.address"], part, lambda: "another")
+    assert key(0) != before
+
+
+def test_the_source_of_an_experiment_from_elsewhere_is_part_of_its_address(tmp_path, monkeypatch):
+    specs = []
+    for text in ("first", "second"):
+        module = types.ModuleType(f"elsewhere_{text}")
+        module.__file__ = str(tmp_path / f"{text}.py")
+        (tmp_path / f"{text}.py").write_text(text)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        kind = type("Elsewhere", (), {"__module__": module.__name__, "describe": lambda self: {"type": "elsewhere"}})
+        specs.append(spec_of(kind()))
+    assert [spec["source"] for spec in specs] == [
+        hashlib.sha256(b"first").hexdigest(),
+        hashlib.sha256(b"second").hexdigest(),
+    ]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
 def test_a_damaged_file_is_reported_and_never_used(tmp_path, damage):
     store = FileStore(tmp_path)
@@ -99,6 +131,80 @@ def test_nothing_is_indexed_before_it_is_written(tmp_path, monkeypatch):
         store.put({key(0): result(0)})
     assert store.keys() == []
     assert not list(tmp_path.rglob("*.nc"))
+
+
+FULL = """
+import json, resource, sys
+import numpy as np, xarray as xr
+from limen.result import Result
+from limen.storage import FileStore
+
+def result(numbers):
+    data = xr.Dataset({"risk": ("time", np.random.default_rng(numbers).standard_normal(numbers))})
+    return Result(data, {"type": "test"}, "theory")
+
+store, told = FileStore(sys.argv[1]), {}
+store.put({"before": result(10)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+for name, act in (
+    ("put", lambda: store.put({"large": result(100_000)})),
+    ("save", lambda: result(100_000).save(sys.argv[1] + "/saved.nc")),
+    ("after", lambda: store.put({"after": result(20)})),
+):
+    try:
+        act()
+    except OSError as error:
+        told[name] = error.errno
+told["kept"] = {name: found.dataset.risk.size for name, found in store.get(["before", "large", "after"]).items()}
+print(json.dumps(told))
+"""
+
+
+def test_a_write_that_the_disk_cuts_short_leaves_nothing_and_the_process_goes_on(tmp_path):
+    """A real one, in a child: files may not grow beyond 100 kB, and the write fails in the middle."""
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60.0)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = json.loads(done.stdout)
+    assert told == {"put": errno.EFBIG, "save": errno.EFBIG, "kept": {"before": 10, "after": 20}}
+    assert len(list(tmp_path.rglob("*.nc"))) == 2
+    assert not list(tmp_path.rglob(".limen-*"))
+
+
+def test_a_file_is_flushed_before_it_takes_its_name_and_indexed_after(tmp_path, monkeypatch):
+    store, order = FileStore(tmp_path), []
+    flush, rename = os.fsync, os.replace
+
+    def noted_flush(descriptor):
+        order.append("flush")
+        flush(descriptor)
+
+    def noted_rename(here, there):
+        assert Path(here).stat().st_size > 1000, "all of it is there"
+        order.append("rename")
+        rename(here, there)
+        assert store.keys() == []
+
+    monkeypatch.setattr(os, "fsync", noted_flush)
+    monkeypatch.setattr(os, "replace", noted_rename)
+    store.put({key(0): result(0)})
+    assert order == ["flush", "rename", "flush"], "the file, its name, the folder"
+    with store.index.write() as index:
+        assert index.execute("PRAGMA synchronous").fetchone() == (2,), "on disk when it ends"
+
+
+def test_more_results_than_one_statement_takes(tmp_path, monkeypatch):
+    monkeypatch.setattr("limen.storage.index.VALUES_AT_ONCE", 3)
+    store = FileStore(tmp_path)
+    many = {key(seed): result(seed) for seed in range(8)}
+    store.put(many)
+    assert store.has(many) == set(many) == set(store.get(many))
+    with store.index.write() as index:
+        index.executemany("INSERT INTO failures VALUES (?, 'why', 0)", [(name,) for name in many])
+        index.executemany("INSERT INTO claims VALUES (?, 'who')", [(name,) for name in many])
+    store.put(many)
+    with store.index.read() as index:
+        for table in ("failures", "claims"):
+            assert index.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), "what is stored has neither"
 
 
 def test_several_writers(tmp_path):

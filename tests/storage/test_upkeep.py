@@ -9,7 +9,7 @@ import xarray as xr
 
 from limen.result import Result
 from limen.storage import FileStore
-from limen.storage.claims import Claims
+from limen.storage.claims import SILENCE, Claims, living_drivers
 from limen.storage.pack import pack, signature, unpack
 from limen.storage.upkeep import collect_garbage, info, verify
 
@@ -112,6 +112,56 @@ def test_claims_keep_others_out_until_their_owner_is_gone(tmp_path):
     with index.read() as connection:
         assert connection.execute("SELECT count(*) FROM claims").fetchone() == (0,)
         assert connection.execute("SELECT count(*) FROM drivers").fetchone() == (0,)
+
+
+def test_a_silent_driver_is_dead_and_one_elsewhere_is_judged_by_its_silence_alone(tmp_path, monkeypatch):
+    index = FileStore(tmp_path).index
+    clock = [1000.0]
+    monkeypatch.setattr("limen.storage.claims.time.time", lambda: clock[0])
+    with Claims(index) as mine, Claims(index) as far:
+        far.take(["a"])
+        with index.write() as connection:
+            # No process of this number runs here, but that says nothing of another machine.
+            row = ("elsewhere", 2**22 + 1, far.owner)
+            connection.execute("UPDATE drivers SET host = ?, pid = ? WHERE owner = ?", row)
+        assert living_drivers(index) == info(FileStore(tmp_path)).drivers == 2
+        clock[0] += SILENCE - 1.0
+        mine.beat()
+        assert mine.take(["a"]) == (set(), set(), {"a"})
+        clock[0] += 1.0
+        assert living_drivers(index) == 1
+        mine.release(["a"])
+        assert held(index) == {"a": far.owner}, "nobody gives back what another holds"
+        assert mine.take(["a"]) == ({"a"}, set(), set())
+        for _ in range(40):
+            clock[0] += 1.0
+            mine.beat()
+        assert living_drivers(index) == 1, "whoever beats lives"
+
+
+def held(index) -> dict[str, str]:
+    with index.read() as connection:
+        return dict(connection.execute("SELECT key, owner FROM claims"))
+
+
+def test_garbage_is_weighed_and_the_claims_and_failures_of_nobody_go(tmp_path):
+    store = FileStore(tmp_path)
+    store.put({key(1): result(1)})
+    store.put({key(2): result(2)})
+    kept, outdated = (store.path(store.files_of([key(number)])[0]).stat().st_size for number in (1, 2))
+    assert info(store).bytes == kept + outdated
+    with store.index.write() as index:
+        index.execute("UPDATE files SET sources = 'older' WHERE name = ?", tuple(store.files_of([key(2)])))
+        index.execute("INSERT INTO claims VALUES ('left behind', 'nobody')")
+        index.execute("INSERT INTO failures VALUES ('wanted', 'why', 0), ('unwanted', 'why', 0)")
+        index.execute("INSERT INTO members VALUES ('sweep', 0, 'wanted', 0)")
+    with Claims(store.index) as alive:
+        alive.take(["under way"])
+        assert collect_garbage(store).bytes == outdated
+        assert held(store.index) == {"under way": alive.owner}
+    with store.index.read() as index:
+        assert index.execute("SELECT key FROM failures").fetchall() == [("wanted",)]
+    assert info(store).bytes == kept
 
 
 def test_a_stored_result_needs_no_claim(tmp_path):

@@ -96,6 +96,22 @@ def test_results_of_a_run_can_be_fetched(visitor):
         assert visitor.http.get(f"/api/results/{path}").status_code == 404
 
 
+def test_a_finished_run_is_listed_and_its_two_datasets_are_told_apart(visitor):
+    done = visitor.run("perceptron", PERCEPTRON, seeds=6)[-1][1]
+    listed = visitor.http.get("/api/stored")
+    assert_no_leak(listed.text)
+    (run,) = [run for run in listed.json()["runs"] if run["identifier"] == done["identifier"]]
+    assert (run["experiment"], run["seeds"], run["parameters"]["d"]) == ("perceptron", 6, 8)
+    assert run["verdict"] == done["comparison"]["verdict"]
+    assert abs(time.time() - run["created"]) < 600.0
+    kinds = []
+    for name in ("theory", "simulation"):
+        content = visitor.http.get(f"/api/results/{run['identifier']}/{name}.nc").content
+        with xr.open_dataset(BytesIO(content), engine="h5netcdf") as dataset:
+            kinds.append(json.loads(dataset.attrs["limen"])["kind"])
+    assert kinds == ["theory", "simulation"]
+
+
 def test_a_mistake_found_by_the_experiment_is_its_own_sentence(visitor):
     kind, data = visitor.run("attention-clustering", {"tokens": 200, "d": 64})[-1]
     assert (kind, data["message"]) == (

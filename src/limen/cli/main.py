@@ -196,7 +196,7 @@ def main() -> None:
         said = str(error.__cause__ or error)
         _stop(said or "Interrupted: what was finished is kept, the same command goes on from there.", 130)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
             raise
         where = f" {error.filename!r}" if error.filename else ""
         _stop(f"Cannot write{where}: {error.strerror}; what was finished is kept.", 2)

@@ -14,6 +14,7 @@ from limen.experiments.registry import experiment_class
 from limen.problem.spec import InputError
 from limen.storage import FileStore, Run
 from limen.storage import run as run_experiment
+from limen.storage.remembered import remember
 
 DEFAULT_OUT = Path("limen-out")
 
@@ -55,16 +56,7 @@ def execute(
         finished = run_experiment(
             experiment, range(count), store, fresh=fresh, on_theory=progress.theory, on_seed=progress.seed
         )
-    store.put_run(
-        finished.identifier,
-        {
-            "experiment": experiment.name,
-            "parameters": experiment.model_dump(mode="json"),
-            "seeds": list(finished.seeds),
-            "theory": finished.theory_key,
-            "simulations": list(finished.simulation_keys),
-        },
-    )
+    remember(store, finished)
     files = save(finished, out)
     if as_json:
         click.echo(json.dumps(summary(finished, files), allow_nan=False))

@@ -3,6 +3,7 @@
 import re
 import secrets
 import socket
+from contextlib import ExitStack
 from importlib.util import find_spec
 
 import click
@@ -37,10 +38,12 @@ def serve(host: str, port: int, token: str | None, open_browser: bool) -> None:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(place)
-        listener.listen(512)
+        with ExitStack() as unless_bound:
+            listener = unless_bound.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(place)
+            listener.listen(512)
+            unless_bound.pop_all()
     except OSError as error:
         raise InputError(f"cannot serve on {host} port {port}: {error.strerror or error}.") from None
     return listener

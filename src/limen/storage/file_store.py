@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,10 +14,15 @@ import platformdirs
 import xarray as xr
 
 from limen.problem.spec import InputError
-from limen.result import Result, load
+from limen.result import Result, load, netcdf, write_file
 from limen.storage.address import source_digest
 from limen.storage.index import Index, parts, select_in
 from limen.storage.pack import pack, signature, unpack
+
+RUNS = (
+    "SELECT id, experiment, parameters, seeds, theory, simulations, created, verdict "
+    "FROM runs LEFT JOIN verdicts ON run = id"
+)
 
 
 def default_root() -> Path:
@@ -98,21 +102,11 @@ class FileStore:
 
     def _write(self, dataset: xr.Dataset) -> tuple[str, int]:
         """Writes, flushes and renames a file; returns its name, the SHA-256 of its content, and its size."""
-        folder = self.root / "results"
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".limen-", suffix=".nc")
-        os.close(descriptor)
-        try:
-            dataset.to_netcdf(temporary, engine="h5netcdf")
-            with open(temporary, "rb+") as written:
-                os.fsync(written.fileno())
-                content = written.read()
-            file = hashlib.sha256(content).hexdigest()
-            path = self.path(file)
-            path.parent.mkdir(exist_ok=True)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        content = netcdf(dataset)
+        file = hashlib.sha256(content).hexdigest()
+        path = self.path(file)
+        path.parent.mkdir(exist_ok=True)
+        write_file(content, path)
         _flush_folder(path.parent)
         return file, len(content)
 
@@ -169,33 +163,46 @@ class FileStore:
         with self.index.read() as index:
             return [key for (key,) in index.execute("SELECT key FROM results ORDER BY key")]
 
-    def put_run(self, identifier: str, run: dict[str, Any]) -> None:
-        """Remembers a run: experiment, parameters, seeds, and the addresses of its results."""
+    def put_run(self, identifier: str, run: dict[str, Any], verdict: str | None = None) -> None:
+        """Remembers a run: experiment, parameters, seeds, the addresses of its results, and its verdict if any."""
         names = ("experiment", "parameters", "seeds", "theory", "simulations")
         values = [run[name] if isinstance(run[name], str) else json.dumps(run[name]) for name in names]
         with self.index.write() as index:
             index.execute(
                 "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", (identifier, *values, time.time())
             )
+            if verdict is not None:
+                index.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", (identifier, verdict))
 
     def find_run(self, identifier: str) -> tuple[str, dict[str, Any]]:
         """A remembered run by its identifier or a unique beginning of it."""
         with self.index.read() as index:
-            rows = index.execute(
-                "SELECT * FROM runs WHERE substr(id, 1, ?) = ?", (len(identifier), identifier)
-            ).fetchall()
+            rows = index.execute(f"{RUNS} WHERE substr(id, 1, ?) = ?", (len(identifier), identifier)).fetchall()
         if len(rows) != 1:
             found = "no stored run" if not rows else f"{len(rows)} stored runs"
             raise InputError(f"{found} begins with {identifier!r}.")
-        key, experiment, parameters, seeds, theory, simulations, created = rows[0]
-        return key, {
-            "experiment": experiment,
-            "parameters": json.loads(parameters),
-            "seeds": json.loads(seeds),
-            "theory": theory,
-            "simulations": json.loads(simulations),
-            "created": created,
-        }
+        return _run(rows[0])
+
+    def latest_runs(self, experiments: Iterable[str], most: int) -> list[tuple[str, dict[str, Any]]]:
+        """The newest runs of these experiments whose theory is still there, newest first."""
+        names = list(experiments)
+        among = f"experiment IN ({','.join('?' * len(names))}) AND theory IN (SELECT key FROM results)"
+        with self.index.read() as index:
+            rows = index.execute(f"{RUNS} WHERE {among} ORDER BY created DESC LIMIT ?", (*names, most)).fetchall()
+        return [_run(row) for row in rows]
+
+
+def _run(row: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
+    identifier, experiment, parameters, seeds, theory, simulations, created, verdict = row
+    return identifier, {
+        "experiment": experiment,
+        "parameters": json.loads(parameters),
+        "seeds": json.loads(seeds),
+        "theory": theory,
+        "simulations": json.loads(simulations),
+        "created": created,
+        "verdict": verdict,
+    }
 
 
 def _flush_folder(folder: Path) -> None:

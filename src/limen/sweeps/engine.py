@@ -77,8 +77,7 @@ class Engine:
                 if self._unsaved_bytes > MOST_UNSAVED_BYTES or time.monotonic() > self._save_at:
                     self.save()
                 self._look_at_others()
-                left = self._schedule.seconds_left()
-                self.progress.seconds_left = None if left is None else left / self._executor.slots
+                self.progress.seconds_left = self._seconds_left()
                 report(self.progress)
         finally:
             for job in self._running:
@@ -95,6 +94,13 @@ class Engine:
             self.progress.computed += len(unsaved)
         wait = (time.monotonic() - began) / SAVING_SHARE
         self._save_at = time.monotonic() + min(max(wait, SAVE_EVERY), SAVE_AT_LEAST_EVERY)
+
+    def _seconds_left(self) -> float | None:
+        """Wall time to the end; the last results cannot be shared by more workers than there are results."""
+        under_way = [unit for tasks in self._running.values() for units in tasks.values() for unit in units]
+        work = self._schedule.seconds_left(under_way)
+        busy = min(self._executor.slots, len(self._schedule) + len(under_way))
+        return None if work is None else work / max(1, busy)
 
     def _fill_slots(self) -> None:
         while len(self._running) < self._executor.slots:

@@ -1,7 +1,7 @@
 """Which results go together into the next job: one structure, about ten seconds of work, everyone busy to the end."""
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
 from limen.sweeps.record import Plan, Unit
@@ -88,11 +88,10 @@ class Schedule:
         """Seconds per unit by structure and kind, as far as known."""
         return dict(self._costs)
 
-    def seconds_left(self) -> float | None:
-        """Work that is left in queues, on one core; None while some cost is unknown."""
-        total = 0.0
-        for queue, units in self._queues.items():
-            if units and queue not in self._costs:
-                return None
-            total += len(units) * self._costs.get(queue, 0.0)
-        return total
+    def seconds_left(self, under_way: Iterable[Unit] = ()) -> float | None:
+        """Work that is left, on one core, units under way counted whole; None while some cost is unknown."""
+        left = Counter({queue: len(units) for queue, units in self._queues.items() if units})
+        left.update(self._queue(unit) for units in (*self._alone, under_way) for unit in units)
+        if any(queue not in self._costs for queue in left):
+            return None
+        return sum(count * self._costs[queue] for queue, count in left.items())

@@ -17,6 +17,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
+from limen.result import netcdf, write_file
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import Counts, costs, counts, failures, put_costs, put_sweep, set_state, state_of
@@ -111,7 +112,7 @@ class Sweep:
         """Writes the dataset: `.nc` whole, `.csv` the numbers per point (and seed)."""
         path = Path(path)
         if path.suffix == ".nc":
-            self.dataset.to_netcdf(path, engine="h5netcdf")
+            write_file(netcdf(self.dataset), path)
         elif path.suffix == ".csv":
             record = self.plan.record
             names = {axis.name for axis in record.grid.axes} | {"seed", "point"}

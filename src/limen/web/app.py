@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,16 +19,19 @@ from starlette.routing import Route
 from limen.citations import bibtex
 from limen.experiments.registry import PLACES
 from limen.problem.spec import InputError
+from limen.storage import FileStore
+from limen.storage.remembered import latest
 from limen.web.assets import assets
 from limen.web.computation import Ticket
 from limen.web.formula_check import check_formula
 from limen.web.jobs import Busy, Jobs
 from limen.web.limits import Limits
 from limen.web.pictures import packed
-from limen.web.schema import catalogue, parameters_of, schema
+from limen.web.schema import catalogue, parameters_of, schema, title
 from limen.web.security import Guard
 
 IDENTIFIER = re.compile(r"[0-9a-f]{4,64}")
+MOST_STORED = 50
 FILES = {
     "figure.svg": "image/svg+xml",
     "figure.png": "image/png",
@@ -53,6 +57,7 @@ def create_app(limits: Limits | None = None, host: str = "127.0.0.1", token: str
         Route("/api/runs", page.begin, methods=["POST"]),
         Route("/api/runs/{ticket}", page.run, methods=["GET", "DELETE"]),
         Route("/api/runs/{ticket}/events", page.events),
+        Route("/api/stored", page.stored_runs),
         Route("/api/results/{identifier}", page.stored),
         Route("/api/results/{identifier}/{file}", page.file),
     ]
@@ -158,6 +163,11 @@ class Page:
             ticket.streams -= 1
             ticket.seen = time.monotonic()
 
+    async def stored_runs(self, request: Request) -> Response:
+        # Read here, in a thread: a worker may be busy for minutes, and this is one look into the index.
+        runs = await asyncio.to_thread(_latest_runs)
+        return JSONResponse({"runs": runs}, headers={"cache-control": "no-store"})
+
     async def stored(self, request: Request) -> Response:
         task = {"task": "stored", "identifier": _identifier(request)}
         return Response(await self._answer(request, task, "theory"), media_type="application/json")
@@ -193,6 +203,15 @@ class Page:
         if len(body) > self.limits.file:
             raise HTTPException(404, f"This file has more than {self.limits.file} bytes: use `limen show`.")
         return body
+
+
+def _latest_runs() -> list[dict[str, Any]]:
+    try:
+        found = latest(FileStore(), PLACES, MOST_STORED)
+    except (InputError, OSError, sqlite3.Error):
+        # Its own words would name the folder.
+        raise HTTPException(503, "The store cannot be read.") from None
+    return [{**run, "title": title(run["experiment"])} for run in found]
 
 
 async def _gone(request: Request) -> None:

@@ -159,7 +159,7 @@ class Jobs:
         """Hands events on until the last; a sentence if the process must be ended."""
         if not worker.send(task):
             return "The computing process ended unexpectedly: try again."
-        limits, began, looked, asked = self.limits, None, 0.0, False
+        limits, began, looked, asked, idle = self.limits, None, 0.0, False, 0
         sent = time.monotonic()
         while True:
             try:
@@ -171,7 +171,7 @@ class Jobs:
                     return "The computing process ended, probably for want of memory: choose smaller sizes."
                 kind, body = message
                 if kind == "began":
-                    began, computation.state = time.monotonic(), "running"
+                    began, computation.state, idle = time.monotonic(), "running", worker.memory()
                 else:
                     computation.tell(kind, body)
                 if computation.over:
@@ -187,9 +187,9 @@ class Jobs:
                     f"Stopped after {limits.seconds:g} s, the limit for one computation. Finished seeds are kept: the "
                     "same again goes on from there, fewer seeds or smaller sizes take less."
                 )
-            if now - looked > TICK:
+            if began is not None and now - looked > TICK:
                 looked = now
-                if worker.memory() > limits.memory:
+                if worker.memory() - idle > limits.memory:
                     return "Stopped: it took more memory than one computation may have. Choose smaller sizes."
 
     def _settle(self, computation: Computation) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +14,9 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.registry import experiment_class
 from limen.plot import save_figure
 from limen.problem.spec import InputError
-from limen.result import Result, merge
-from limen.storage import FileStore, Run, address, run
+from limen.result import Result, merge, write_file
+from limen.storage import FileStore, address, run
+from limen.storage.remembered import recall, remember
 from limen.web.figure_json import figure_json
 from limen.web.thumbnail import thumbnail
 
@@ -78,16 +78,7 @@ def _run(experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Sen
     finished = run(
         cast(Experiment, teller), seeds, teller, on_theory=teller.on_theory, on_seed=teller.on_seed, workers=threads
     )
-    _store().put_run(
-        finished.identifier,
-        {
-            "experiment": experiment.name,
-            "parameters": experiment.model_dump(mode="json"),
-            "seeds": list(seeds),
-            "theory": finished.theory_key,
-            "simulations": list(finished.simulation_keys),
-        },
-    )
+    remember(_store(), finished)
     comparison = finished.comparison.describe() if finished.comparison else None
     told = {"comparison": comparison, "identifier": finished.identifier, "total": len(seeds)}
     send("done", _json({**_picture(experiment, finished.theory, finished.simulation), **told}))
@@ -172,10 +163,7 @@ def _thumbnail(name: str) -> str:
     finished = run(experiment, THUMBNAIL_SEEDS, _store(), workers=1)
     picture = thumbnail(experiment.figure(finished.theory, finished.simulation))
     folder.mkdir(exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
-    with open(descriptor, "w") as file:
-        file.write(picture)
-    os.replace(temporary, path)
+    write_file(picture.encode(), path)
     return picture
 
 
@@ -186,20 +174,9 @@ def _stored_record(identifier: str) -> dict[str, Any]:
     return {"identifier": key, **{name: record[name] for name in names}, "seeds": len(record["seeds"])}
 
 
-def _stored_run(identifier: str) -> Run:
-    _, record = _store().find_run(identifier)
-    experiment = experiment_class(record["experiment"])(**record["parameters"])
-    keys = tuple(record["simulations"])
-    results = _store().get((record["theory"], *keys))
-    if len(results) < len(keys) + 1:
-        raise InputError(f"results of run {identifier!r} are no longer in the store: run it again.")
-    simulation = merge([results[key] for key in keys]) if keys else None
-    return Run(experiment, results[record["theory"]], simulation, None, tuple(record["seeds"]), record["theory"], keys)
-
-
 def _file(identifier: str, what: str) -> bytes:
     """Figure or dataset of a stored run, as the bytes of a file."""
-    finished = _stored_run(identifier)
+    finished = recall(_store(), identifier)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / what
         if what in FIGURES:
