@@ -15,7 +15,7 @@ from limen.simulation.tensor_chain import solve_seeds
 from limen.theory.effective.tensor_flow import critical_signal, tensor_fixed_points, tensor_flow
 
 TIMES = 31
-STREAM_TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 500)])
+STREAM_TIMES = np.concatenate([[0.0], np.geomspace(1e-3, 12.0, 240)])
 
 
 class SpikedTensorFlow(Experiment):
@@ -145,17 +145,16 @@ class SpikedTensorFlow(Experiment):
     def _streams(self) -> list[Mark]:
         """Lines of the flow from the edges of the picture, coloured by where they end, and the rest points."""
         problem, top, c = self.problem(), self.end(), self.step
-        across = np.linspace(0.02, 1.4, 11) * top
-        begins = [(float(m), edge) for m in across for edge in (0.06 * c, 2.55 * c)]
-        begins += [(1.4 * top, float(r)) for r in np.linspace(0.3, 2.3, 5) * c]
+        across, up = np.linspace(0.02, 1.4, 11) * top, np.linspace(0.3, 2.3, 5) * c
+        begin_m = np.concatenate([across, across, np.full(up.size, 1.4 * top)])
+        begin_r = np.concatenate([np.full(across.size, 0.06 * c), np.full(across.size, 2.55 * c), up])
         marks: list[Mark] = []
         named: set[int] = set()
-        for m, r in begins:
-            path = tensor_flow(problem, m, r, STREAM_TIMES / (c ** (self.order - 1)))
-            colour = 0 if path[0][-1] > 0.5 * top else 1
+        for m, r in zip(*tensor_flow(problem, begin_m, begin_r, STREAM_TIMES / c ** (self.order - 1)), strict=True):
+            colour = 0 if m[-1] > 0.5 * top else 1
             label = "" if colour in named else ("drawn to $m_+$", "drawn to zero")[colour]
             named.add(colour)
-            marks.append(Line(*path, label, colour))
+            marks.append(Line(m, r, label, colour))
         rest = [0.0, *tensor_fixed_points(problem)]
         marks.append(Points(rest, [c] * len(rest), label="rest points", colour=6))
         return marks

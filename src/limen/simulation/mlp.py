@@ -47,6 +47,22 @@ class MLP:
         return len(self.widths)
 
 
+def _flatten(mlp: MLP) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    return (mlp.weight_variance, mlp.bias), (mlp.widths, mlp.activation)
+
+
+def _unflatten(structure: tuple[Any, Any], numbers: Any) -> MLP:
+    # Without the checks: inside a compiled program the numbers have no values.
+    mlp = object.__new__(MLP)
+    for name, value in zip(("widths", "activation", "weight_variance", "bias"), (*structure, *numbers), strict=True):
+        object.__setattr__(mlp, name, value)
+    return mlp
+
+
+# One compilation for all variances and biases.
+jax.tree_util.register_pytree_node(MLP, _flatten, _unflatten)
+
+
 @in_double
 def draw_parameters(mlp: MLP, seed: int) -> Parameters:
     r"""All weights and biases independent $N(0,1)$: a pair $(W^{(k)},b^{(k)})$ per layer, shapes $(n_{k+1},n_k)$ and
@@ -113,12 +129,12 @@ def _backward(mlp: MLP, parameters: Parameters, preactivations: list[jax.Array])
     return derivatives[::-1]
 
 
-@partial(jax.jit, static_argnums=0)
+@jax.jit
 def _forward(mlp: MLP, parameters: Parameters, inputs: jax.Array) -> jax.Array:
     return forward(mlp, parameters, inputs)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=1)
 def _kernel(mlp: MLP, layers: str, parameters: Parameters, x1: jax.Array, x2: jax.Array) -> jax.Array:
     function = as_activation(mlp.activation).function
     sides = []

@@ -10,11 +10,11 @@ $$x_L=x(T)+\frac TL\,e(T)+O(L^{-2}),\qquad \dot e=\partial_xf\;e-\tfrac12\ddot x
 from functools import partial
 from typing import Any, NamedTuple
 
+import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.integrate import solve_ivp
 
 from limen.precision import in_double
 from limen.problem import Activation
@@ -22,15 +22,15 @@ from limen.problem.spec import InputError
 from limen.theory.attention.arguments import increasing_times, positive, real
 
 TOLERANCE = 1e-10
+MOST_STEPS = 100_000
 
 
 class DepthLimit(NamedTuple):
     r"""`path` (time, samples, d) of the neural ODE, and `coefficient` (time, samples, d), $c=T\,e$: a network of $L$
-    layers is at $x+c/L$ up to $O(L^{-2})$; `evaluations` of the field."""
+    layers is at $x+c/L$ up to $O(L^{-2})$."""
 
     path: NDArray[np.float64]
     coefficient: NDArray[np.float64]
-    evaluations: int
 
 
 @in_double
@@ -63,19 +63,36 @@ def neural_ode(
     if start.ndim != 2 or start.shape[1] != d:
         raise InputError(f"x0 must have shape (samples, {d}), got {start.shape}.")
     series = tuple(jnp.asarray(part) for part in parts)
-
-    def slope(t: float, state: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(_slope(activation.function, series, state.reshape(2, *start.shape), t, duration)).ravel()
-
-    state = np.stack([start, np.zeros_like(start)]).ravel()
-    solution = solve_ivp(slope, (0.0, duration), state, "DOP853", t_eval=grid, rtol=TOLERANCE, atol=TOLERANCE)
-    if not solution.success:
-        raise RuntimeError(f"the neural ODE stopped at t = {solution.t[-1]:.4g}: {solution.message}")
-    path, error = np.moveaxis(solution.y.T.reshape(grid.size, 2, *start.shape), 1, 0)
-    return DepthLimit(path, duration * error, int(solution.nfev))
+    state = jnp.stack([jnp.asarray(start), jnp.zeros(start.shape)])
+    states, finished = _follow(activation.function, series, state, jnp.asarray(grid), jnp.asarray(duration))
+    if not finished:
+        raise RuntimeError(f"the neural ODE could not be followed to t = {grid[-1]:.4g}: take a shorter duration.")
+    path, error = np.moveaxis(np.asarray(states), 1, 0)
+    return DepthLimit(path, duration * error)
 
 
 @partial(jax.jit, static_argnums=0)
+def _follow(
+    function: Any, series: Any, state: jax.Array, times: jax.Array, duration: jax.Array
+) -> tuple[Any, jax.Array]:
+    """States at the times; the solver steps onto each of them, as interpolation would be of lower order."""
+    steps = diffrax.ClipStepSizeController(diffrax.PIDController(rtol=TOLERANCE, atol=TOLERANCE), step_ts=times)
+    solution = diffrax.diffeqsolve(
+        diffrax.ODETerm(lambda t, y, _: _slope(function, series, y, jnp.asarray(t), duration)),
+        diffrax.Dopri8(),
+        0.0,
+        duration,
+        None,
+        state,
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=steps,
+        max_steps=MOST_STEPS,
+        throw=False,
+        adjoint=diffrax.ForwardMode(),
+    )
+    return solution.ys, diffrax.is_successful(solution.result)
+
+
 def _slope(function: Any, series: Any, state: jax.Array, t: jax.Array, duration: jax.Array) -> jax.Array:
     terms = jnp.pi * jnp.arange(1, series[0].shape[0] // 2 + 1)
 

@@ -87,6 +87,10 @@ class TeacherStudent(SpherePopulation):
         return np.maximum(self._moments[1](m), 0.0)
 
     def leading(self) -> tuple[int, float]:
+        return self._first_product
+
+    @cached_property
+    def _first_product(self) -> tuple[int, float]:
         k = information_exponent(*self._links, degree=HIGHEST_EXPONENT)
         u = [hermite_coefficients(link, k)[k] for link in self._links]
         a = 2.0 * k * float(u[0] * u[1])

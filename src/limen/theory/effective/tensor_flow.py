@@ -39,33 +39,36 @@ def gradient_covariance_trace(problem: SpikedTensor, dimension: int, square_norm
     return 4.0 * k * square_norm ** (k - 1) * (dimension + k - 1)
 
 
-def tensor_flow(problem: SpikedTensor, m0: float, r0: float, times: Any) -> tuple[np.ndarray, np.ndarray]:
+def tensor_flow(problem: SpikedTensor, m0: Any, r0: Any, times: Any) -> tuple[np.ndarray, np.ndarray]:
     r"""$m(t)$ and $r(t)$ at `times` from $m_0$, $r_0=\|x_0\|^2-m_0^2$, as $N\to\infty$.
 
-    Integrated to a relative $10^{-10}$. `times` is an increasing array from 0 on, or one number.
+    Integrated to a relative $10^{-10}$. `times` is an increasing array from 0 on, or one number; `m0` and `r0` are
+    numbers or arrays that broadcast. Shapes are those of the starts followed by that of `times`.
     """
     checked_tensor(problem, "tensor_flow")
-    if not (np.isfinite(m0) and np.isfinite(r0) and r0 >= 0.0):
+    starts = np.stack(np.broadcast_arrays(np.asarray(m0, dtype=float), np.asarray(r0, dtype=float)))
+    if not (np.isfinite(starts).all() and (starts[1] >= 0.0).all()):
         raise InputError(f"r0 must be at least 0 and m0 finite, got {r0!r} and {m0!r}.")
     grid = np.atleast_1d(np.asarray(times, dtype=float))
     if grid.ndim != 1 or not np.isfinite(grid).all() or grid[0] < 0.0 or (np.diff(grid) <= 0.0).any():
         raise InputError("times must be an increasing list of non-negative numbers.")
+    shape, count = starts.shape, starts[0].size
     if grid[-1] == 0.0:
-        path = np.array([[m0], [r0]], dtype=float)
+        path = starts[..., None]
     else:
         solution = solve_ivp(
-            lambda t, y: np.stack(tensor_drift(problem, y[0], np.maximum(y[1], 0.0))),
+            lambda t, y: np.concatenate(tensor_drift(problem, y[:count], np.maximum(y[count:], 0.0))),
             (0.0, grid[-1]),
-            (float(m0), float(r0)),
+            starts.ravel(),
             method="LSODA",
             t_eval=grid,
             rtol=TOLERANCE,
             atol=1e-14,
         )
         if not solution.success:
-            raise InputError(f"the flow cannot be followed to t = {grid[-1]:g} from m0 = {m0:g}, r0 = {r0:g}.")
-        path = solution.y
-    return (path[0], path[1]) if np.ndim(times) else (path[0][-1], path[1][-1])
+            raise InputError(f"the flow cannot be followed to t = {grid[-1]:g} from m0 = {m0}, r0 = {r0}.")
+        path = solution.y.reshape(*shape, grid.size)
+    return (path[0], path[1]) if np.ndim(times) else (path[0][..., -1], path[1][..., -1])
 
 
 def critical_signal(problem: Any) -> float:

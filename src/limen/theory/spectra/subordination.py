@@ -127,9 +127,7 @@ class Subordination:
         """Intervals of $p$ that carry the bulk, ascending, shape `(bands, 2)`."""
         if self.atoms.size == 0:
             return np.empty((0, 2))
-        first, last = self.atoms[:1], self.atoms[-1:]
-        left = self._edge(first - 1.0000001 * self.spread, first)
-        right = self._edge(last + 1.0000001 * self.spread, last)
+        left, right = self._edge(self.atoms[:1], -1.0), self._edge(self.atoms[-1:], 1.0)
         return np.concatenate([left, self.gaps.ravel(), right]).reshape(-1, 2)
 
     @cached_property
@@ -187,12 +185,24 @@ class Subordination:
         # h(., 0) is convex between atoms, and z'' = -h' changes sign from plus to minus at its minimum.
         bottom = bisect(lambda p: self.curvature(p) > 0.0, left, right)
         open_ = self.slope(bottom) > 1e-14
-        left, bottom, right = left[open_], bottom[open_], right[open_]
-        found = np.stack([self._edge(bottom, left), self._edge(bottom, right)], axis=-1)
+        found = np.stack([self._edge(left[open_], 1.0), self._edge(right[open_], -1.0)], axis=-1)
         return found[keep(found[:, 1] - found[:, 0])]
 
-    def _edge(self, outside: np.ndarray, inside: np.ndarray) -> np.ndarray:
-        return bisect(lambda p: self.slope(p) > 0.0, outside, inside)
+    def _edge(self, atom: np.ndarray, side: float) -> np.ndarray:
+        r"""Where $h(p,0)=1$ on one `side` ($\pm1$) of each atom given, next to it.
+
+        $h^{-1/2}$ is concave between atoms (a power mean of the distances), so Newton on $h^{-1/2}=1$ climbs to the
+        root from any point on the atom's side of it; the atom's own term gives such a point.
+        """
+        away = np.sqrt(self.strengths[np.searchsorted(self.atoms, atom)])
+        for _ in range(BISECTIONS):
+            p = atom + side * away
+            h, curvature = 1.0 - self.slope(p), self.curvature(p)
+            step = np.maximum(2.0 * h * (np.sqrt(h) - 1.0) / (side * curvature), 0.0)
+            away = away + step
+            if (step <= 1e-16 * away).all():
+                break
+        return atom + side * away
 
     def _in_blocks(self, function: Callable[[np.ndarray], np.ndarray], points: np.ndarray) -> np.ndarray:
         points = np.asarray(points)
