@@ -121,6 +121,15 @@ def test_an_experiment_runs_from_theory_to_verdict(page, context, name, state):
     other.reload()
     expect(other.locator(".verdict")).to_be_visible()
     assert name in other.url
+    # It is first in the list of stored runs, with its verdict, and the list leads to it.
+    other.goto("/")
+    other.locator(".runs summary").click()
+    newest = other.locator(".runs li").first
+    said = re.search(r"agrees|disagrees|cannot tell", page.locator(".verdict").inner_text().lower())
+    assert said and f"6 seeds · {said[0]} · just now · {identifier}" in newest.inner_text()
+    newest.get_by_role("link").click()
+    expect(other.locator(".verdict")).to_be_visible()
+    assert name in other.url
 
 
 @pytest.mark.slow

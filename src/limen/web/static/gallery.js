@@ -1,6 +1,7 @@
 // The gallery: cards grouped by source; their pictures are asked for one at a time, those in view first.
 
 import { getJSON } from "./api.js";
+import { storedRuns } from "./stored.js";
 
 const pictures = new Map();
 
@@ -26,6 +27,8 @@ export async function showGallery(main) {
     section.append(heading, cards);
     main.append(section);
   }
+  // Comes when it comes: a gallery without it is still a gallery.
+  storedRuns().then((runs) => runs && main.querySelector(".intro")?.append(runs)).catch(() => {});
   main.querySelector("#filter").addEventListener("input", (event) => filter(main, event.target.value));
   return fetchPictures([...main.querySelectorAll(".card")]);
 }
