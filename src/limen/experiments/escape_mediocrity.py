@@ -2,7 +2,7 @@
 
 import time
 from functools import lru_cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -72,8 +72,7 @@ class EscapeMediocrity(Experiment):
 
     def _window(self, p: int, rate: float) -> float:
         """When runs are stopped, a whole number of steps."""
-        unit = rate / (self.d * p)
-        return float(np.ceil(np.quantile(self._law(p, rate, "noise"), PART) / unit) * unit)
+        return _cached_stop(p, self.d, rate, self.noise, self.fraction)[0]
 
     def _mean(self, p: int, rate: float, average: Average) -> float:
         """Mean of samples per dimension at the exit; not a number where the law does not hold."""
@@ -85,28 +84,27 @@ class EscapeMediocrity(Experiment):
     def _stopped(self, p: int, rate: float) -> float:
         """The same with the noise of SGD, runs counted at the end of the window if still inside."""
         try:
-            return float(np.minimum(self._law(p, rate, "noise"), self._window(p, rate)).mean() * p / rate)
+            return _cached_stop(p, self.d, rate, self.noise, self.fraction)[1] * p / rate
         except InputError:
             return float("nan")
 
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         began = time.perf_counter()
-        dataset = self._dataset()
-        dataset["exit_samples"] = ("point", np.array([self._stopped(p, rate) for p, rate in self.points()]))
+        found = {"exit_samples": ("point", np.array([self._stopped(p, rate) for p, rate in self.points()]))}
         best = best_rate(self.width, self.noise)
-        left_out = len(self._wanted()) - dataset.sizes["point"]
+        left_out = len(self._wanted()) - len(self.points())
         curves = {
             "rate_curve": [(self.width, part * best) for part in CURVE_MULTIPLES],
             "width_curve": [(int(p), best_rate(int(p), self.noise)) for p in CURVE_WIDTHS],
         }
         for curve, along in curves.items():
             for average in AVERAGES:
-                dataset[f"{curve}_{average}"] = (curve, np.array([self._mean(p, rate, average) for p, rate in along]))
-            dataset[f"{curve}_window"] = (curve, np.array([self._stopped(p, rate) for p, rate in along]))
-        dataset = dataset.assign_coords(rate_curve=CURVE_MULTIPLES * best, width_curve=CURVE_WIDTHS)
+                found[f"{curve}_{average}"] = (curve, np.array([self._mean(p, rate, average) for p, rate in along]))
+            found[f"{curve}_window"] = (curve, np.array([self._stopped(p, rate) for p, rate in along]))
         for average in ("noise", "quenched"):
-            dataset[f"law_{average}"] = ("quantile", np.quantile(self._law(self.width, best, average), QUANTILES))
-        dataset = dataset.assign_coords(quantile=QUANTILES)
+            found[f"law_{average}"] = ("quantile", _quantiles(self._law(self.width, best, average), QUANTILES))
+        axes = {"rate_curve": CURVE_MULTIPLES * best, "width_curve": CURVE_WIDTHS, "quantile": QUANTILES}
+        dataset = self._dataset().assign_coords(axes).assign(found)
         status = "closed forms, averaged over random starts."
         if left_out:
             status = f"closed forms; {left_out} points left out, where d * fraction is too small for the law."
@@ -200,6 +198,19 @@ class EscapeMediocrity(Experiment):
         if simulation is not None:
             found["simulation"] = numbers(simulation)
         return found
+
+
+def _quantiles(law: np.ndarray, parts: Any) -> Any:
+    """Quantiles of a sorted sample, the values joined by lines."""
+    return np.interp(parts, np.linspace(0.0, 1.0, law.size), law)
+
+
+@lru_cache(maxsize=64)
+def _cached_stop(p: int, d: int, rate: float, noise: float, fraction: float) -> tuple[float, float]:
+    """The time at which runs are stopped, and their mean time, those still inside counted with it."""
+    law, unit = _cached_law(p, d, rate, noise, fraction, "noise"), rate / (d * p)
+    window = float(np.ceil(_quantiles(law, PART) / unit) * unit)
+    return window, float(np.minimum(law, window).mean())
 
 
 @lru_cache(maxsize=64)

@@ -77,19 +77,17 @@ class MeanFieldCommittee(Experiment):
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         began = time.perf_counter()
         seeds = seeds or tuple(range(self.default_seeds))
-        rows, limits = [], []
-        for seed in seeds:
-            starts = [start_overlaps(self.problem(width), self.d, seed) for width in self.sizes()]
-            rows.append([_order_parameters(self._particles(*start, True)) for start in starts])
-            limits.append(self._particles(*starts[-1], False).excess_risk.values)
-        risk, alignment, norm = np.moveaxis(np.array(rows), 2, 0)
+        starts = [[start_overlaps(self.problem(width), self.d, seed) for seed in seeds] for width in self.sizes()]
+        rows = [_order_parameters(self._particles(pairs, True)) for pairs in starts]
+        risk, alignment, norm = np.moveaxis(np.array(rows), 0, 2)
+        limits = self._particles(starts[-1], False).excess_risk.values
         dims = ("seed", "width", "time")
         dataset = xr.Dataset(
             {
                 "excess_risk": (dims, risk),
                 "alignment": (dims, alignment),
                 "orthogonal_norm": (dims, norm),
-                "limit_risk": (("seed", "time"), np.array(limits)),
+                "limit_risk": (("seed", "time"), limits),
             },
             coords={"seed": list(seeds), "width": list(self.sizes()), "time": self.times()},
             attrs={"d": self.d},
@@ -99,8 +97,10 @@ class MeanFieldCommittee(Experiment):
         statistics = {"seconds": time.perf_counter() - began}
         return Result(dataset, self.describe(), "theory", finite, status, statistics, tuple(seeds), self.citations)
 
-    def _particles(self, overlap: np.ndarray, gram: np.ndarray, self_term: bool) -> xr.Dataset:
-        rest = np.diagonal(gram) - (overlap**2).sum(axis=1)
+    def _particles(self, starts: list[tuple[np.ndarray, np.ndarray]], self_term: bool) -> xr.Dataset:
+        """Particles from the starts of one width, all seeds together."""
+        overlap, gram = (np.stack(part) for part in zip(*starts, strict=True))
+        rest = np.einsum("sii->si", gram) - (overlap**2).sum(axis=2)
         identity = np.eye(self.teachers)
         found = mean_field(
             overlap, rest, identity, 1.0, 1.0, self.activation, self.rate, self.noise, self.times(), self_term, self.d
@@ -184,5 +184,5 @@ class MeanFieldCommittee(Experiment):
 
 
 def _order_parameters(particles: xr.Dataset) -> list[np.ndarray]:
-    aligned = (particles.overlap.values**2).sum(axis=2).mean(axis=1)
-    return [particles.excess_risk.values, aligned, particles.orthogonal_norm.values.mean(axis=1)]
+    aligned = (particles.overlap.values**2).sum(axis=-1).mean(axis=-1)
+    return [particles.excess_risk.values, aligned, particles.orthogonal_norm.values.mean(axis=-1)]

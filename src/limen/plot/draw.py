@@ -26,7 +26,12 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.linewidth": 0.7,
     "lines.linewidth": 1.6,
-    "legend.frameon": False,
+    # No frame to be seen, but lines that pass behind the words are dimmed.
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "legend.facecolor": "white",
+    "legend.borderpad": 0.2,
     "legend.fontsize": 8.0,
     "xtick.direction": "out",
     "ytick.direction": "out",

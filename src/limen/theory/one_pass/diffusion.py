@@ -23,7 +23,7 @@ from limen.problem.spec import InputError
 from limen.result import Result
 
 CITATIONS = ("arnaboldi2023escaping",)
-STEPS_PER_TIME = 1000
+STEPS_PER_TIME = 150
 
 
 def sphere_volatility(m: Any, rate: float, noise: float) -> np.ndarray:
@@ -79,9 +79,12 @@ def sphere_diffusion(
     seeds: int | Sequence[int],
 ) -> Result:
     r"""$dm=\big(4m[(1-6\gamma)(1-m^2)-\frac{\gamma\Delta}2]+\frac1d\beta(m)\big)dt+\sqrt{\frac\gamma d\Sigma(m)}\,dB$
-    by Euler–Maruyama; $\beta$ is `sphere_drift_correction`.
+    by Heun's steps; $\beta$ is `sphere_drift_correction`.
 
-    Phase retrieval on the sphere, one neuron, from `m0` (one number, or one per seed); 1,000 steps per unit of time.
+    Phase retrieval on the sphere, one neuron, from `m0` (one number, or one per seed); at least 150 steps per unit of
+    time, their number between two recorded times a power of two. With $dW$ the noise of a step the drift is averaged
+    over $m$ and $m+\dot m\,dt+\sqrt{\gamma\Sigma(m)/d}\,dW$, the amplitude of the noise over $m$ and $m+\dot m\,dt$:
+    errors of mean and spread are of order $dt^2$ and $dt/d$ (some $10^{-5}$ of their size).
     Returns `overlap` (seed, time, neuron, latent) and `excess_risk` (seed, time).
     """
     grid, seeds = _grid(times), _seeds(seeds)
@@ -89,10 +92,11 @@ def sphere_diffusion(
     if not np.all(np.abs(m0) <= 1.0):
         raise InputError(f"m0 must lie in [-1, 1], got {m0}.")
     start = jnp.broadcast_to(jnp.asarray(m0, dtype=float), (len(seeds),))
-    counts = np.maximum(np.ceil(np.diff(grid, prepend=0.0) * STEPS_PER_TIME), 1).astype(int)
+    # The number of steps is part of the compiled program: a power of two seldom changes.
+    steps = 1 << int(np.ceil(np.log2(max(np.diff(grid, prepend=0.0).max() * STEPS_PER_TIME, 1.0))))
     keys = stream_keys(seeds, d, "diffusion")
     path = _sphere_path(
-        int(counts.max()),
+        steps,
         start,
         jnp.asarray(np.diff(grid, prepend=0.0)),
         jnp.asarray([rate, noise, d]),
@@ -110,7 +114,7 @@ def sphere_diffusion(
     )
     spec = {"type": "sphere_diffusion", "m0": np.asarray(m0).tolist(), "rate": rate, "noise": noise, "d": d}
     statistics = {"seconds": time.perf_counter() - began}
-    status = f"Euler–Maruyama, {len(seeds)} paths."
+    status = f"Heun's steps, {len(seeds)} paths."
     return Result(dataset, spec, "theory", True, status, statistics, seeds, CITATIONS)
 
 
@@ -126,13 +130,20 @@ def _sphere_path(
         normals = jax.vmap(lambda key: jax.random.normal(key, (steps,), jnp.float64), out_axes=1)(pairs[:, 1])
         dt = length / steps
 
-        def step(m: jax.Array, normal: jax.Array) -> tuple[jax.Array, None]:
+        def parts(m: jax.Array) -> tuple[jax.Array, jax.Array]:
+            """Drift and amplitude of the noise."""
             drift = 4.0 * m * ((1.0 - 6.0 * rate) * (1.0 - m**2) - rate * noise / 2.0)
             volatility, correction = (jnp.polyval(part[::-1], m**2) for part in polynomials)
-            drift = drift + m * correction / d
-            variance = jnp.maximum(volatility, 0.0) * rate / d
-            # The sphere ends at one; Euler's noise alone could step over.
-            return jnp.clip(m + drift * dt + jnp.sqrt(variance * dt) * normal, -1.0, 1.0), None
+            return drift + m * correction / d, jnp.sqrt(jnp.maximum(volatility, 0.0) * rate / d)
+
+        def step(m: jax.Array, normal: jax.Array) -> tuple[jax.Array, None]:
+            kick = jnp.sqrt(dt) * normal
+            drift, amplitude = parts(m)
+            # An amplitude that knew the kick would shift the mean: this one looks ahead along the drift alone.
+            later = parts(m + drift * dt)[1]
+            ahead = parts(m + drift * dt + amplitude * kick)[0]
+            # The sphere ends at one; the noise alone could step over.
+            return jnp.clip(m + 0.5 * (drift + ahead) * dt + 0.5 * (amplitude + later) * kick, -1.0, 1.0), None
 
         m = jax.lax.scan(step, m, normals)[0]
         return (m, pairs[:, 0]), m

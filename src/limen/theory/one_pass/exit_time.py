@@ -8,7 +8,7 @@ is the effect of the noise of SGD.
 """
 
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import digamma
@@ -19,6 +19,8 @@ Average = Literal["quenched", "annealed", "noise"]
 AVERAGES = ("quenched", "annealed", "noise")
 MOST_DRAWS = 2**14
 ENTRIES = 2**22
+# After a change of this size the next would be about its cube.
+MOST_ROUNDS, LAST_CHANGE = 30, 1e-4
 
 
 def growth_rate(width: int, rate: float, noise: float) -> float:
@@ -136,28 +138,41 @@ def exit_times_from(
     level = fraction * width * (width + 1) * d + (2.0 * width * mu - tau) * (1.0 - fraction)
     if not np.all(level > 0.0):
         raise InputError(f"fraction * d must be of order one or more for an exit, got {fraction * d:g}.")
-    times = np.log(level / (2.0 * width * mu)) / (8.0 * growth)
     if average != "noise":
-        return times
-    factor, bend = amplitude_factor(width, rate, noise), bending(width, rate, noise)
-    # The neurons' overlaps are small against the level: the fixed point converges in a few rounds.
-    for _ in range(30):
-        needed = level / (2.0 * width) + 0.5 * (width - 1) * neuron_overlap(times, width, rate, noise)
-        amplitude, room = needed + (factor - 1.0) * (mu - 2.0), 1.0 - bend * needed / d
-        if not (np.all(amplitude > 0.0) and np.all(room > 0.0)):
+        return np.log(level / (2.0 * width * mu)) / (8.0 * growth)
+    factor, bend = amplitude_factor(width, rate, noise), bending(width, rate, noise) / d
+    decay, source = _relaxation(width, rate, noise)
+    bare, gathered, half = level / (2.0 * width), (factor - 1.0) * (mu - 2.0), 0.5 * (width - 1)
+
+    def proposed(overlap: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Exit times with these overlaps of the neurons, and the two factors that depend on them."""
+        needed = bare + half * overlap
+        amplitude, room = needed + gathered, 1.0 - bend * needed
+        if not (amplitude.min() > 0.0 and room.min() > 0.0):
             raise InputError(
                 f"fraction must be small and fraction * d large against {factor - 1.0:.3g} for the law with noise, "
                 f"got {fraction:g} and {fraction * d:g}."
             )
-        # A start whose first fluctuation already counts as an exit has left at once.
-        new = np.maximum(np.log(amplitude / (factor * mu * room)) / (8.0 * growth), 0.0)
-        if np.max(np.abs(new - times)) < 1e-12:
+        return np.log(amplitude / (factor * mu * room)) / (8.0 * growth), amplitude, room
+
+    typical = np.log(bare.mean() / mu.mean()) / (8.0 * growth)
+    # A start whose first fluctuation already counts as an exit has left at once.
+    times = np.maximum(proposed(neuron_overlap(typical, width, rate, noise))[0], 0.0)
+    # Halley's method: the equation of v gives its derivatives at no cost, and every round cubes the error.
+    for _ in range(MOST_ROUNDS):
+        overlap = neuron_overlap(times, width, rate, noise)
+        proposal, amplitude, room = proposed(overlap)
+        change = half * (source - decay * overlap)
+        rise, bent = change / amplitude, bend * change / room
+        moved = (rise + bent) / (8.0 * growth)
+        gap, slope, curvature = proposal - times, moved - 1.0, moved * (bent - rise - decay)
+        before, times = times, np.maximum(times - gap * slope / (slope**2 - 0.5 * gap * curvature), 0.0)
+        if np.abs(times - before).max() < LAST_CHANGE:
             break
-        times = new
     return times
 
 
-def neuron_overlap(times: np.ndarray, width: int, rate: float, noise: float) -> np.ndarray:
+def neuron_overlap(times: Any, width: int, rate: float, noise: float) -> np.ndarray:
     r"""$v(t)=d\,E\,Q_{jl}^2$, $j\ne l$, at the saddle: $\dot v=-\kappa v+s$ from $v(0)=1$.
 
     $\kappa=\frac{16}p(1-\frac{8\gamma}{p^2})$, $s=\frac{16\gamma}pE[\lambda_j^2\lambda_l^2\varepsilon^2(1+\frac\gamma
@@ -166,19 +181,25 @@ def neuron_overlap(times: np.ndarray, width: int, rate: float, noise: float) -> 
     """
     if width == 1:
         return np.zeros_like(times)
+    decay, source = _relaxation(width, rate, noise)
+    lost = np.expm1(-decay * times)
+    # -expm1(-x)/x has no pole at decay = 0.
+    waited = -lost / decay if np.max(np.abs(decay * times)) > 1e-9 else times
+    return 1.0 + lost + source * waited
+
+
+def _relaxation(width: int, rate: float, noise: float) -> tuple[float, float]:
+    r"""$\kappa$ and $s$ of `neuron_overlap`."""
     p, g = width, rate / width
     order = np.arange(1, 5)
     cumulants = 2.0 ** (order - 1) * np.array([1.0, 1.0, 2.0, 6.0]) * (1.0 + (-1.0 / p) ** order * (p + 4.0))
     cumulants[1] += noise
-    k1, k2, k3, k4 = cumulants
+    k1, k2, k3, k4 = (float(cumulant) for cumulant in cumulants)
     second = k2 + k1**2
     third = k3 + 3 * k2 * k1 + k1**3
     fourth = k4 + 4 * k3 * k1 + 3 * k2**2 + 6 * k2 * k1**2 + k1**4
     decay = 16.0 / p * (1.0 - 8.0 * rate / p**2)
-    source = 16.0 * g * (second + 2.0 * g * third + g**2 * fourth)
-    # -expm1(-x)/x has no pole at decay = 0.
-    waited = times * np.where(np.abs(decay * times) < 1e-9, 1.0, -np.expm1(-decay * times) / (decay * times + 1e-300))
-    return np.exp(-decay * times) + source * waited
+    return decay, 16.0 * g * (second + 2.0 * g * third + g**2 * fourth)
 
 
 def _check(width: int, d: int, rate: float, noise: float, fraction: float) -> None:

@@ -3,10 +3,14 @@ r"""Spread of the overlaps at finite $d$: the linear noise around the determinis
 $\dot S=\mathcal AS+S\mathcal A^\top+\frac\gamma{dpB}\Sigma$, with $\mathcal A$ the Jacobian of the flow and $\Sigma$
 the covariance of the increments of one sample in units of the step (`limen.theory.one_pass.increments`). Valid while
 the spread is small against the overlaps: not on the way out of a saddle from a random start.
+
+$\Sigma$, an average over many points, costs far more than all the rest and is smooth along the flow: it is computed at
+48 times, dense where the overlaps move, and interpolated by a cubic spline.
 """
 
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import diffrax
 import equinox as eqx
@@ -14,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from scipy.interpolate import CubicSpline
 
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
@@ -29,6 +34,9 @@ from limen.theory.one_pass.population import Population
 from limen.theory.one_pass.sampled_population import SampledPopulation
 
 TOLERANCE = 1e-7
+NODES = 48
+# Parts of the last time among which the nodes are chosen: fine near zero and fine everywhere.
+CANDIDATES = np.union1d(np.linspace(0.0, 1.0, 4097), np.geomspace(1e-7, 1.0, 1024))
 
 
 @in_double
@@ -57,14 +65,8 @@ def fluctuations(
     population, _ = population_of(problem, points)
     motion = problem_motion(problem, grid)
     batch = getattr(problem.algorithm, "batch", 1)
-    path, covariance, fine = _spread(
-        population,
-        problem_increments(problem, points),
-        start,
-        motion,
-        jnp.asarray(grid),
-        jnp.asarray(1.0 / d),
-    )
+    source = _source_along(population, problem_increments(problem, points), start, motion, float(grid[-1]))
+    path, covariance, fine = _spread(population, start, motion, jnp.asarray(grid), source, jnp.asarray(1.0 / d))
     spread = unpack(jnp.sqrt(jnp.maximum(jnp.diagonal(covariance, axis1=1, axis2=2), 0.0)), p, k)
     names = {
         "overlap": ("time", "neuron", "latent"),
@@ -79,14 +81,67 @@ def fluctuations(
     return Result(dataset, problem.describe(), "theory", bool(fine), status, statistics, (), CITATIONS)
 
 
+class Spline(NamedTuple):
+    """A cubic spline: knots (N,) and coefficients (4, N - 1, ...) in falling powers of the distance from a knot."""
+
+    knots: jax.Array
+    coefficients: jax.Array
+
+    def __call__(self, t: jax.Array) -> jax.Array:
+        """Its value at time t."""
+        last = self.knots.size - 2
+        piece = jnp.clip(jnp.searchsorted(self.knots, t, side="right") - 1, 0, last)
+        distance = t - self.knots[piece]
+        cubic, square, line, value = self.coefficients[:, piece]
+        return ((cubic * distance + square) * distance + line) * distance + value
+
+
+def _source_along(
+    population: Population, sampled: SampledPopulation, start: Overlaps, motion: Motion, last: float
+) -> Spline:
+    r"""$\Sigma$ along the flow up to the last time, or up to where the flow diverges.
+
+    From one knot to the next time and overlaps together go the same way, each measured by its whole way.
+    """
+    times = last * CANDIDATES
+    path = np.asarray(_path(population, start, motion, jnp.asarray(times)))
+    # The integrator fills what lies beyond a divergence with infinities.
+    known = int(np.isfinite(path).all(axis=1).sum())
+    rates = np.broadcast_to(np.asarray(motion.noise(jnp.asarray(times))), times.shape)
+    way = np.linalg.norm(np.diff(np.column_stack([path, rates])[:known], axis=0), axis=1).cumsum()
+    passed = times[:known] / times[known - 1]
+    passed[1:] += way / max(way[-1], np.finfo(float).tiny)
+    chosen = np.searchsorted(passed, np.linspace(0.0, passed[-1], NODES)).clip(max=known - 1)
+    # Every knot once, and always as many: the number is part of the compiled program.
+    chosen = np.unique(chosen)
+    spare = np.setdiff1d(np.arange(known), chosen)
+    chosen = np.union1d(chosen, spare[np.linspace(0, spare.size - 1, NODES - chosen.size).astype(int)])
+    states = unpack(jnp.asarray(path[chosen]), *start.overlap.shape)
+    source = _source(sampled, states, motion, jnp.asarray(times[chosen]))
+    spline = CubicSpline(times[chosen], np.asarray(source))
+    return Spline(jnp.asarray(spline.x), jnp.asarray(spline.c))
+
+
+@eqx.filter_jit
+def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Array) -> jax.Array:
+    """The packed overlaps of the flow (time, n)."""
+    p, k = start.overlap.shape
+
+    def field(t, vector, args):
+        return pack(motion.slope(population, unpack(vector, p, k), t))
+
+    return _solved(field, pack(start), times)[0]
+
+
+@eqx.filter_jit
+def _source(sampled: SampledPopulation, states: Overlaps, motion: Motion, times: jax.Array) -> jax.Array:
+    """The covariance of the increments at each state and time, (time, n, n), one after the other."""
+    return jax.lax.map(lambda pair: increment_covariance(sampled, pair[0], motion, pair[1]), (states, times))
+
+
 @eqx.filter_jit
 def _spread(
-    population: Population,
-    sampled: SampledPopulation,
-    start: Overlaps,
-    motion: Motion,
-    times: jax.Array,
-    inverse_d: jax.Array,
+    population: Population, start: Overlaps, motion: Motion, times: jax.Array, source: Spline, inverse_d: jax.Array
 ) -> tuple[Overlaps, jax.Array, jax.Array]:
     p, k = start.overlap.shape
 
@@ -96,24 +151,28 @@ def _spread(
     def field(t, state, args):
         vector, covariance = state
         jacobian = jax.jacfwd(slope)(vector, t)
-        source = increment_covariance(sampled, unpack(vector, p, k), motion, t)
         # The noise weight is gamma/(pB): divided by d it is the source of the covariance.
-        return slope(vector, t), jacobian @ covariance + covariance @ jacobian.T + motion.noise(t) * inverse_d * source
+        gained = motion.noise(t) * inverse_d * source(t)
+        return slope(vector, t), jacobian @ covariance + covariance @ jacobian.T + gained
 
     vector = pack(start)
+    (path, covariance), fine = _solved(field, (vector, jnp.zeros((vector.size, vector.size))), times)
+    return unpack(path, p, k), covariance, fine
+
+
+def _solved(field: Callable, start: Any, times: jax.Array) -> tuple[Any, jax.Array]:
+    """The solution at `times`, from t = 0, and whether the integrator got there."""
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
         diffrax.Tsit5(),
         0.0,
         times[-1],
         None,
-        (vector, jnp.zeros((vector.size, vector.size))),
+        start,
         saveat=diffrax.SaveAt(ts=times),
         stepsize_controller=diffrax.PIDController(rtol=TOLERANCE, atol=1e-3 * TOLERANCE),
         max_steps=MOST_STEPS,
         throw=False,
         adjoint=diffrax.ForwardMode(),
     )
-    assert solution.ys is not None
-    path, covariance = solution.ys
-    return unpack(path, p, k), covariance, diffrax.is_successful(solution.result)
+    return solution.ys, diffrax.is_successful(solution.result)

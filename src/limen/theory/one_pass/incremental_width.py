@@ -59,10 +59,17 @@ def incremental_network(
 
     def slope(t: float, state: np.ndarray) -> np.ndarray:
         a, s, gram = split(state)
-        fast = sum(sigma[n] * (phi[n] * s**n - sigma[n] / m * (gram**n @ a)) for n in degrees)
-        pull = sum((n * sigma[n] * phi[n] * s ** (n - 1) for n in degrees[1:]), np.zeros(m))
-        mix = sum((n * sigma[n] ** 2 / m * gram ** (n - 1) for n in degrees[1:]), np.zeros((m, m))) * a
-        along = pull * s - (mix * gram).sum(axis=1)
+        fast = np.full(m, sigma[0] * (phi[0] - sigma[0] / m * a.sum()))
+        fast += sigma[1] * (phi[1] * s - sigma[1] / m * (gram @ a))
+        pull, mix = np.full(m, sigma[1] * phi[1]), np.full((m, m), sigma[1] ** 2 / m)
+        power, pairs = s, gram
+        for n in degrees[2:]:
+            pull += n * sigma[n] * phi[n] * power
+            mix += n * sigma[n] ** 2 / m * pairs
+            power, pairs = power * s, pairs * gram
+            fast += sigma[n] * (phi[n] * power - sigma[n] / m * (pairs @ a))
+        mix *= a
+        along = pull * s - np.einsum("ij,ij->i", mix, gram)
         # The velocity's products with the target and with the other neurons, its part along the neuron removed.
         turned = a * (pull - mix @ s - along * s)
         moved = a[:, None] * (pull[:, None] * s - mix @ gram - along[:, None] * gram)

@@ -27,6 +27,7 @@ from limen.precision import in_double
 from limen.problem.activations import Activation, as_activation
 from limen.problem.spec import InputError
 from limen.result import Result
+from limen.theory.one_pass.square_particles import square_slopes
 
 CITATIONS = ("arnaboldi2023escaping",)
 DEGREES = 24
@@ -51,8 +52,9 @@ def mean_field(
     r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer.
 
     Args:
-        M0: overlaps with the teacher (p, k).
-        q0: squared norms of the orthogonal parts (p,), or one number.
+        M0: overlaps with the teacher (p, k), or (start, p, k): several starts are integrated with common steps, until
+            the first of them diverges.
+        q0: squared norms of the orthogonal parts (p,), (start, p), or one number.
         P, a, a_star: teacher Gram matrix (k, k), invertible; second layers (p,) and (k,), or one number each.
         activation: an `Activation`, a name or a formula. `square` in closed form, $O(pk^2)$; others by 24 Hermite
             degrees for the two-point kernels, $O(p^2)$, and 1024 frozen Sobol points for the noise of SGD, $O(p)$.
@@ -68,40 +70,48 @@ def mean_field(
             noise term of SGD, itself of order $\gamma/p$, is left at $d=\infty$. None is $d=\infty$.
 
     Returns:
-        `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron).
+        `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron), with a first dimension
+        `start` where there are several.
     """
     began = time.perf_counter()
     overlap, teacher = (np.atleast_2d(np.asarray(value, dtype=float)) for value in (M0, P))
-    p, k = overlap.shape
-    norms, second = (np.broadcast_to(np.asarray(value, dtype=float), (p,)) for value in (q0, a))
+    p, k = overlap.shape[-2:]
+    norms = np.broadcast_to(np.asarray(q0, dtype=float), overlap.shape[:-1])
+    second = np.broadcast_to(np.asarray(a, dtype=float), (p,))
     read_out = np.broadcast_to(np.asarray(a_star, dtype=float), (k,))
     grid = np.atleast_1d(np.asarray(times, dtype=float))
     function = as_activation(activation)
     square = function.formula in ("square", "z**2")
     _check(overlap, norms, teacher, function, rate, noise, grid, d)
     numbers = np.array([rate, noise, 0.0 if d is None else 1.0 / (d - k), float(self_term)])
-    cosines = tuple(jnp.asarray(part) for part in _cosines(None if square or d is None else d - k))
-    arguments = (jnp.asarray(np.linalg.inv(teacher)), jnp.asarray(teacher), jnp.asarray(second), jnp.asarray(read_out))
-    points = jnp.asarray(sobol_normals(POINTS, p + k)) if rate > 0.0 and not square else jnp.zeros((1, p + k))
-    fields = partial(_slopes, None if square else function.function, rate > 0.0)
+    parts = (np.linalg.inv(teacher), teacher, second, read_out, numbers)
+    cosines = _cosines(None if square or d is None else d - k)
+    points = sobol_normals(POINTS, p + k) if rate > 0.0 and not square else np.zeros((1, p + k))
+    known = jax.tree.map(jnp.asarray, (*parts, points, cosines))
+
+    def fields(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes and excess risks, states along a leading axis."""
+        if square:
+            return square_slopes(states, *parts)
+        found = [_slopes(function.function, rate > 0.0, state, *known) for state in states]
+        return np.stack([np.asarray(moved) for moved, _ in found]), np.array([float(risk) for _, risk in found])
 
     def slope(t: float, state: np.ndarray) -> np.ndarray:
-        moved = fields(jnp.asarray(state).reshape(p, k + 1), *arguments, jnp.asarray(numbers), points, cosines)[0]
-        return np.asarray(moved).ravel()
+        return fields(state.reshape(-1, p, k + 1))[0].ravel()
 
-    start = np.concatenate([overlap, norms[:, None]], axis=1).ravel()
+    start = np.concatenate([overlap, norms[..., None]], axis=-1).ravel()
     solution = solve_ivp(slope, (0.0, max(grid[-1], 1e-12)), start, "RK45", t_eval=grid, rtol=1e-7, atol=1e-9)
-    states = solution.y.T.reshape(-1, p, k + 1)
-    risk = [float(fields(jnp.asarray(s), *arguments, jnp.asarray(numbers), points, cosines)[1]) for s in states]
-    reached = len(states) == len(grid)
-    dataset = xr.Dataset(
-        {
-            "excess_risk": (("time",), np.array(risk)),
-            "overlap": (("time", "neuron", "latent"), states[:, :, :k]),
-            "orthogonal_norm": (("time", "neuron"), states[:, :, k]),
-        },
-        coords={"time": grid[: len(states)]},
-    )
+    reached = solution.t.size == grid.size
+    states = solution.y.T.reshape(-1, *overlap.shape[:-2], p, k + 1)
+    risk = fields(states.reshape(-1, p, k + 1))[1].reshape(states.shape[:-2])
+    variables = {
+        "excess_risk": (("time",), risk),
+        "overlap": (("time", "neuron", "latent"), states[..., :k]),
+        "orthogonal_norm": (("time", "neuron"), states[..., k]),
+    }
+    if overlap.ndim == 3:
+        variables = {name: (("start", *dims), np.swapaxes(values, 0, 1)) for name, (dims, values) in variables.items()}
+    dataset = xr.Dataset(variables, coords={"time": grid[: solution.t.size]})
     spec = {"type": "mean_field", "activation": function.label, "rate": rate, "noise": noise, "self_term": self_term}
     spec |= {"width": p, "d": d}
     status = f"{p} particles." if reached else f"diverged at t = {solution.t[-1]:.4g}: take a smaller rate."
@@ -122,8 +132,8 @@ def _slopes(
     points: jax.Array,
     cosines: tuple[jax.Array, jax.Array],
 ) -> tuple[jax.Array, jax.Array]:
-    """Time derivative of (m, q), (p, k + 1), and the excess risk; `function` None is the square."""
-    rate, noise, correction, self_term = numbers
+    """Time derivative of (m, q), (p, k + 1), and the excess risk."""
+    rate, noise, _, self_term = numbers
     p, k = second.shape[0], read_out.shape[0]
     overlap, rest = state[:, :k], state[:, k]
     aligned = overlap @ inverse @ overlap.T
@@ -135,45 +145,30 @@ def _slopes(
     variance = jnp.concatenate([length, jnp.diagonal(teacher)])
     rows = jnp.concatenate([overlap, teacher], axis=0)
     joint = jnp.concatenate([cross, jnp.concatenate([overlap.T, teacher], axis=1)], axis=0)
-    if function is None:
-        trace = signed @ variance
-        both = cross @ (signed[:, None] * rows)
-        drift = 2.0 * second[:, None] * (trace * overlap + 2.0 * both)
-        radial = 2.0 * second * (trace * length + 2.0 * (cross**2 @ signed))
-        pair = signed @ joint**2 @ signed
-        risk = 0.5 * (trace**2 + 2.0 * pair)
-        fourth = (trace**2 + 2.0 * pair) * length + 4.0 * trace * (cross**2 @ signed)
-        fourth = fourth + 8.0 * jnp.einsum("ib,b,bc,c,ic->i", cross, signed, joint, signed, cross)
-        spread = 4.0 * (fourth + noise * length)
-        weighted = second * rest
-        others = weighted.sum() - self_term * weighted
-        radial = radial - 4.0 / p * correction * weighted * others
-        risk = risk + correction * (weighted * others).sum() / p**2
-    else:
-        coefficients = _coefficients(function, variance)
-        # Without the self-term a particle meets another of its kind, whose orthogonal part points elsewhere.
-        apart = jnp.sqrt(rest[:, None] * rest) * (1.0 - self_term * jnp.eye(p))
-        apart = jnp.pad(apart, ((0, k), (0, k)))
+    coefficients = _coefficients(function, variance)
+    # Without the self-term a particle meets another of its kind, whose orthogonal part points elsewhere.
+    apart = jnp.sqrt(rest[:, None] * rest) * (1.0 - self_term * jnp.eye(p))
+    apart = jnp.pad(apart, ((0, k), (0, k)))
 
-        def average(pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
-            cosine, weight = pair
-            turned = joint + cosine * apart
-            slopes, curves, values = _kernels(coefficients, variance, turned)
-            return weight * slopes[:p], weight * curves[:p], weight * slopes[:p] * turned[:p], weight * values
+    def average(pair: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+        cosine, weight = pair
+        turned = joint + cosine * apart
+        slopes, curves, values = _kernels(coefficients, variance, turned)
+        return weight * slopes[:p], weight * curves[:p], weight * slopes[:p] * turned[:p], weight * values
 
-        parts = (part.sum(axis=0) for part in jax.lax.map(average, cosines))
-        slope_slope, curve_value, slope_along, pair_value = parts
-        bend = curve_value @ signed
-        drift = second[:, None] * (bend[:, None] * overlap + (slope_slope * signed) @ rows)
-        radial = second * (bend * length + slope_along @ signed)
-        risk = 0.5 * signed @ pair_value @ signed
-        spread = jnp.zeros(p)
-        if noisy:
-            latent = points[:, p:] @ jnp.linalg.cholesky(teacher).T
-            fields = latent @ (inverse @ overlap.T) + jnp.sqrt(jnp.maximum(rest, 0.0)) * points[:, :p]
-            values, slopes = jax.jvp(function, (fields,), (jnp.ones_like(fields),))
-            error = function(latent) @ read_out / k - values @ second / p
-            spread = (slopes**2 * (error[:, None] ** 2 + noise)).mean(axis=0)
+    parts = (part.sum(axis=0) for part in jax.lax.map(average, cosines))
+    slope_slope, curve_value, slope_along, pair_value = parts
+    bend = curve_value @ signed
+    drift = second[:, None] * (bend[:, None] * overlap + (slope_slope * signed) @ rows)
+    radial = second * (bend * length + slope_along @ signed)
+    risk = 0.5 * signed @ pair_value @ signed
+    spread = jnp.zeros(p)
+    if noisy:
+        latent = points[:, p:] @ jnp.linalg.cholesky(teacher).T
+        fields = latent @ (inverse @ overlap.T) + jnp.sqrt(jnp.maximum(rest, 0.0)) * points[:, :p]
+        values, slopes = jax.jvp(function, (fields,), (jnp.ones_like(fields),))
+        error = function(latent) @ read_out / k - values @ second / p
+        spread = (slopes**2 * (error[:, None] ** 2 + noise)).mean(axis=0)
     grown = 2.0 * radial + rate / p * second**2 * spread
     moved = grown - 2.0 * jnp.einsum("ir,rs,is->i", overlap, inverse, drift)
     return jnp.concatenate([drift, moved[:, None]], axis=1), risk
@@ -236,7 +231,9 @@ def _check(
     grid: np.ndarray,
     d: int | None,
 ) -> None:
-    k = overlap.shape[1]
+    k = overlap.shape[-1]
+    if overlap.ndim > 3:
+        raise InputError(f"M0 must have shape (p, k) or (start, p, k), got {overlap.shape}.")
     if teacher.shape != (k, k) or not np.allclose(teacher, teacher.T):
         raise InputError(f"P must be a symmetric matrix of shape ({k}, {k}), got shape {teacher.shape}.")
     smallest = float(np.linalg.eigvalsh(teacher)[0])
