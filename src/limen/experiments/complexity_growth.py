@@ -76,7 +76,7 @@ class ComplexityGrowth(Experiment):
         return np.concatenate([[0.0], np.geomspace(1e-3, self.horizon, 80)])
 
     def witness_times(self) -> np.ndarray:
-        return np.concatenate([[0.0], np.geomspace(0.05, self.witness_horizon, 10)])
+        return np.concatenate([[0.0], np.geomspace(0.05, self.witness_horizon, 19)])
 
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         began = time.perf_counter()

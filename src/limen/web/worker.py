@@ -21,6 +21,9 @@ def serve(connection: Connection, memory: int) -> None:
     """Answers tasks until the pipe closes; `memory` bounds the address space beyond what the imports take."""
     # Read before jax and equinox are imported: lets jax cache compiled solves, whose status limen reads itself.
     os.environ.setdefault("EQX_ON_ERROR", "nan")
+    # Threads of the linear algebra wait for each other longer than the small matrices of a theory take.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     # Ctrl-C reaches the whole group of processes; the server ends its workers itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
