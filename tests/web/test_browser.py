@@ -133,7 +133,17 @@ def test_an_experiment_runs_from_theory_to_verdict(page, context, name, state):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["double-descent", "attention-clustering", "phase-retrieval-sgd"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "double-descent",
+        "attention-clustering",
+        "attention-modes",
+        "phase-retrieval-sgd",
+        "spiked-tensor",
+        "binary-mixture",
+    ],
+)
 def test_theory_is_redrawn_within_300_ms(page, name):
     page.goto(address(name))
     wait_for_redraw(page, 1)

@@ -132,9 +132,13 @@ class WeakRecovery(Experiment):
         unequal = f"search: until ${self.weak:g}\\,m_*$; all: until ${STRONG:g}\\,m_*$"
         sides = self.d / 65.0, self.d * 1.3
         top = 1.7 * max(float(np.max(mark.y)) for mark in scaled if isinstance(mark, Line))
+        heights = np.concatenate([np.asarray(mark.y) for mark in samples if isinstance(mark, Line)])
+        # Room above for the names.
+        room = 0.6 * float(heights.min()), 20.0 * float(heights.max())
         return Figure(
             [
-                Panel("dimension $N$", "samples to weak recovery", samples, "median of runs", "log", "log", sides),
+                Panel("dimension $N$", "samples to weak recovery", samples, "median of runs", "log", "log", sides,
+                      room),
                 Panel("dimension $N$", r"samples over $N\alpha_c(N,k)$", scaled, "", "log", x_range=sides,
                       y_range=(0.0, top)),
                 Panel("dimension $N$", "part of samples spent searching", fractions, unequal, "log", x_range=sides,
