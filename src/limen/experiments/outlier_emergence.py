@@ -82,7 +82,9 @@ class OutlierEmergence(Experiment):
         thresholds = [emergence_ratio(inputs, j) for j in range(1, k + 1)]
         needed = np.array([1.0 / ratio if ratio > 0.0 else np.inf for ratio in thresholds])
         measured = [block_spectrum(inputs, 1.0 / ratio, k) for ratio in self.ratios]
-        fine = np.geomspace(self.ratios[0], self.ratios[-1], FINE)
+        # Both sides of every threshold are places of the curve, so that its kinks stand where they belong.
+        kinks = np.clip(np.concatenate([0.999 * needed, 1.001 * needed]), self.ratios[0], self.ratios[-1])
+        fine = np.sort(np.concatenate([np.geomspace(self.ratios[0], self.ratios[-1], FINE), kinks]))
         curve = [block_spectrum(inputs, 1.0 / ratio, k) for ratio in fine]
         values = np.array([one.leading(k) for one in measured])
         dataset = xr.Dataset(
