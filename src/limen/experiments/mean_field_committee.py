@@ -18,6 +18,8 @@ from limen.result import Result
 from limen.simulation.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass.mean_field import mean_field
 
+# Far below the 1/p that separates the particles from a network.
+TOLERANCE = 1e-6
 LABELS = {"square": "z{r}**2", "relu": "relu(z{r})", "tanh": "tanh(z{r})"}
 
 
@@ -102,9 +104,8 @@ class MeanFieldCommittee(Experiment):
         overlap, gram = (np.stack(part) for part in zip(*starts, strict=True))
         rest = np.einsum("sii->si", gram) - (overlap**2).sum(axis=2)
         identity = np.eye(self.teachers)
-        found = mean_field(
-            overlap, rest, identity, 1.0, 1.0, self.activation, self.rate, self.noise, self.times(), self_term, self.d
-        )
+        learning = (self.activation, self.rate, self.noise, self.times())
+        found = mean_field(overlap, rest, identity, 1.0, 1.0, *learning, self_term, self.d, TOLERANCE)
         return found.dataset.reindex(time=self.times())
 
     def simulate(self, seed: int) -> Result:

@@ -11,7 +11,7 @@ from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Point
 from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.result import Result
 from limen.simulation.overlap_chain import overlap_chain
-from limen.theory.one_pass.flow import flows, noise_dominated_flow
+from limen.theory.one_pass.alike_students import alike_flows, alike_noise_dominated_flow
 from limen.theory.one_pass.plateaus import regime
 
 # Sums kappa + delta at which theory and simulation are held against each other, and those near the end of the
@@ -20,7 +20,7 @@ COMPARED = np.array([-0.3, -0.2, -0.1, 0.0, 0.1, 0.25, 0.4])
 BEYOND = np.array([-0.5, -0.4])
 NOISY = np.array([-0.5, -0.4, -0.3, -0.2, -0.1])
 SHOWN = {0.4: 3, 0.0: 4, -0.2: 0}
-SCANNED, LARGER, TOLERANCE = 19, 100.0, 1e-6
+SCANNED, LARGER = 19, 100.0
 CODES = {"no ode": 0.0, "noise dominated": 1.0, "saad-solla": 2.0, "gradient flow": 2.0}
 
 
@@ -69,13 +69,13 @@ class SGDRegimes(Experiment):
         grid, times = np.linspace(BEYOND[0], COMPARED[-1], SCANNED), self.times()
         sharper = self.width() * (LARGER * self.d) ** -grid
         rates = np.concatenate([[0.0], self.rates(COMPARED), self.rates(grid), sharper])
-        solved = flows(*self._start(), rates, self.noise, times, tolerance=TOLERANCE)
+        solved = alike_flows(*self._alike(), rates, self.noise, times)
         free, inside, here, there = np.split(
             solved.dataset.excess_risk.values, np.cumsum([1, COMPARED.size, grid.size])
         )
         # Times of the noise-dominated limit, t times gamma/p, ascending.
         clocks = self.horizon * self.d ** -NOISY[::-1]
-        alone = noise_dominated_flow(*self._start(), self.noise, clocks)
+        alone = alike_noise_dominated_flow(*self._alike(), self.noise, clocks)
         dataset = xr.Dataset(
             {
                 "excess_risk": (("total", "time"), inside),
@@ -188,18 +188,17 @@ class SGDRegimes(Experiment):
             y_range=(-1.6, 1.0),
         )
 
-    def _start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float, str]:
-        """Gram matrix, overlaps, teacher, second layers and activation at the start."""
-        gram = np.full((self.width(), self.width()), self.advantage**2)
-        np.fill_diagonal(gram, 1.0)
-        return gram, np.full((self.width(), 1), self.advantage), np.eye(1), 1.0, 1.0, "saad-solla"
+    def _alike(self) -> tuple[int, float, float, float, float, float, float, str]:
+        """Width, norm, overlaps of students with each other and the teacher, teacher, second layers, activation."""
+        return self.width(), 1.0, self.advantage**2, self.advantage, 1.0, 1.0, 1.0, "saad-solla"
 
     def _run(self, rate: float, times: np.ndarray, seed: int) -> Result:
-        gram, overlap, *_ = self._start()
+        gram = np.full((self.width(), self.width()), self.advantage**2)
+        np.fill_diagonal(gram, 1.0)
         problem = TwoLayer(
             target("committee:1", noise=self.noise),
             network(self.width(), "saad-solla"),
             OnePassSGD(float(rate)),
-            start=OverlapStart(overlap, gram=gram),
+            start=OverlapStart(np.full((self.width(), 1), self.advantage), gram=gram),
         )
         return overlap_chain.solve(problem, times, d=self.d, seed=seed)

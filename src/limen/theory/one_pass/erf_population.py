@@ -38,12 +38,7 @@ class ErfPopulation(Population):
         return covariance, signed_readout(overlaps.second_layer, self.teacher_weights)
 
     def drift(self, overlaps: Overlaps) -> jax.Array:
-        covariance, readout = self._fields(overlaps)
-        own = covariance[: overlaps.second_layer.size]
-        width = 1.0 + jnp.diagonal(covariance)
-        student = width[: len(own), None]
-        kernel = readout * jax.lax.rsqrt(student * width - own**2)
-        return 2.0 / np.pi * (kernel @ covariance - own * jnp.sum(kernel * own, axis=1, keepdims=True) / student)
+        return field_drift(*self._fields(overlaps), overlaps.second_layer.size)
 
     def response(self, overlaps: Overlaps) -> jax.Array:
         covariance, readout = self._fields(overlaps)
@@ -67,24 +62,37 @@ def arcsine_kernel(covariance: jax.Array) -> jax.Array:
     return 2.0 / np.pi * arcsine(covariance * root[:, None] * root)
 
 
+def field_drift(covariance: jax.Array, readout: jax.Array, p: int) -> jax.Array:
+    r"""$E[\sigma'_i\lambda_c\varepsilon]$ of the first $p$ fields with all, for $\sigma(z)=\mathrm{erf}(z/\sqrt2)$ and
+    $\varepsilon=\sum_bv_b\sigma_b$."""
+    own = covariance[:p]
+    width = 1.0 + jnp.diagonal(covariance)
+    student = width[:p, None]
+    kernel = readout * jax.lax.rsqrt(student * width - own**2)
+    return 2.0 / np.pi * (kernel @ covariance - own * jnp.sum(kernel * own, axis=1, keepdims=True) / student)
+
+
 def pair_noise(covariance: jax.Array, readout: jax.Array, label_noise: jax.Array, p: int) -> jax.Array:
     r"""$E[\sigma'_i\sigma'_j(\varepsilon^2+\Delta)]$ for $\sigma(z)=\mathrm{erf}(z/\sqrt2)$, shape (p, p), each pair
     computed once."""
+    products = readout[:, None] * readout
     first, second = np.triu_indices(p)
     position = np.zeros((p, p), dtype=int)
     position[first, second] = position[second, first] = np.arange(first.size)
     if p <= MOST_AT_ONCE:
-        values = _tilted(covariance, readout, label_noise, first, second)
+        values = tilted_squares(covariance, products, label_noise, first, second)
     else:
         blocks = -(-first.size // p)
         padded = [np.resize(index, (blocks, p)) for index in (first, second)]
         values = jax.lax.map(
-            lambda pair: _tilted(covariance, readout, label_noise, *pair), tuple(jnp.asarray(i) for i in padded)
+            lambda pair: tilted_squares(covariance, products, label_noise, *pair), tuple(jnp.asarray(i) for i in padded)
         ).ravel()
     return values[position]
 
 
-def _tilted(covariance: jax.Array, readout: jax.Array, label_noise: jax.Array, i, j) -> jax.Array:
+def tilted_squares(covariance: jax.Array, products: jax.Array, label_noise: jax.Array, i, j) -> jax.Array:
+    r"""$E[\sigma'_i\sigma'_j(\sum_{ab}W_{ab}\sigma_a\sigma_b+\Delta)]$ at each pair $(i,j)$; $W$ are the
+    `products` of weights, symmetric."""
     variance = jnp.diagonal(covariance)
     with_i, with_j, between = covariance[i], covariance[j], covariance[i, j]
     width_i, width_j = 1.0 + variance[i], 1.0 + variance[j]
@@ -94,8 +102,8 @@ def _tilted(covariance: jax.Array, readout: jax.Array, label_noise: jax.Array, i
     solved_j = (width_i[:, None] * with_j - between[:, None] * with_i) / determinant[:, None]
     root = jax.lax.rsqrt(1.0 + variance - solved_i * with_i - solved_j * with_j)
     # The tilted covariance is symmetric: one arcsine for each pair of fields.
-    a, b = np.triu_indices(readout.size)
+    a, b = np.triu_indices(len(products))
     tilted = covariance[a, b] - solved_i[:, a] * with_i[:, b] - solved_j[:, a] * with_j[:, b]
     angle = arcsine(tilted * root[:, a] * root[:, b])
-    square = 2.0 / np.pi * angle @ (np.where(a == b, 1.0, 2.0) * readout[a] * readout[b])
+    square = 2.0 / np.pi * angle @ (np.where(a == b, 1.0, 2.0) * products[a, b])
     return 2.0 / np.pi * jax.lax.rsqrt(determinant) * (square + label_noise)

@@ -48,6 +48,7 @@ def mean_field(
     times: Sequence[float] | np.ndarray,
     self_term: bool = True,
     d: int | None = None,
+    tolerance: float = 1e-7,
 ) -> Result:
     r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer.
 
@@ -68,6 +69,8 @@ def mean_field(
             $\dot q_i\mathrel{-}=\frac8pa_iq_i\sum_{j\ne i}a_jq_j/D$ and risk
             $+\frac1{p^2}\sum_{i\ne j}a_ia_jq_iq_j/D$. Exact as $p\to\infty$ at fixed $d$ and $\gamma/p\to0$; the
             noise term of SGD, itself of order $\gamma/p$, is left at $d=\infty$. None is $d=\infty$.
+        tolerance: relative tolerance of the Runge–Kutta 5(4) steps, between 1e-12 and 0.1; the absolute one is a
+            hundredth of it.
 
     Returns:
         `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron), with a first dimension
@@ -83,11 +86,13 @@ def mean_field(
     function = as_activation(activation)
     square = function.formula in ("square", "z**2")
     _check(overlap, norms, teacher, function, rate, noise, grid, d)
+    if not 1e-12 <= tolerance <= 0.1:
+        raise InputError(f"tolerance must be between 1e-12 and 0.1, got {tolerance!r}.")
     numbers = np.array([rate, noise, 0.0 if d is None else 1.0 / (d - k), float(self_term)])
     parts = (np.linalg.inv(teacher), teacher, second, read_out, numbers)
     cosines = _cosines(None if square or d is None else d - k)
     points = sobol_normals(POINTS, p + k) if rate > 0.0 and not square else np.zeros((1, p + k))
-    known = jax.tree.map(jnp.asarray, (*parts, points, cosines))
+    known = () if square else jax.tree.map(jnp.asarray, (*parts, points, cosines))
 
     def fields(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes and excess risks, states along a leading axis."""
@@ -100,7 +105,8 @@ def mean_field(
         return fields(state.reshape(-1, p, k + 1))[0].ravel()
 
     start = np.concatenate([overlap, norms[..., None]], axis=-1).ravel()
-    solution = solve_ivp(slope, (0.0, max(grid[-1], 1e-12)), start, "RK45", t_eval=grid, rtol=1e-7, atol=1e-9)
+    last, fine = max(grid[-1], 1e-12), 1e-2 * tolerance
+    solution = solve_ivp(slope, (0.0, last), start, "RK45", t_eval=grid, rtol=tolerance, atol=fine)
     reached = solution.t.size == grid.size
     states = solution.y.T.reshape(-1, *overlap.shape[:-2], p, k + 1)
     risk = fields(states.reshape(-1, p, k + 1))[1].reshape(states.shape[:-2])

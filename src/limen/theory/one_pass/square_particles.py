@@ -25,7 +25,7 @@ def square_slopes(
     overlap, rest = state[..., :k], state[..., k]
     weights, extra = -second / p, self_term * rest
     dual = overlap @ inverse
-    aligned = _dot(dual, overlap)
+    aligned = np.vecdot(dual, overlap)
     length = aligned + rest
     trace = (length @ weights + np.diagonal(teacher) @ read_out / k)[..., None]
     columns = np.swapaxes(overlap, -1, -2)
@@ -33,9 +33,9 @@ def square_slopes(
     # Sums over one unit b, and over two, of products of covariances with unit i and weights.
     seen, shifted = dual @ gram, weights * extra
     single, alone = seen + shifted[..., None] * overlap, extra * (2.0 * aligned + extra)
-    double = _dot(seen, dual) + weights * alone
+    double = np.vecdot(seen, dual) + weights * alone
     own = (columns * (weights * shifted)[..., None, :]) @ overlap
-    triple = _dot(single @ inverse, single) + _dot(dual @ own, dual) + weights * shifted * alone
+    triple = np.vecdot(single @ inverse, single) + np.vecdot(dual @ own, dual) + weights * shifted * alone
     turned = inverse @ gram
     pair = np.einsum("...rs,...sr->...", turned, turned) + alone @ weights**2
     both = trace**2 + 2.0 * pair[..., None]
@@ -44,10 +44,6 @@ def square_slopes(
     drift = 2.0 * second[:, None] * (trace[..., None] * overlap + 2.0 * single)
     radial = 2.0 * second * (trace * length + 2.0 * double) - 4.0 / p * correction * weighted * others
     spread = 4.0 * ((both + noise) * length + 4.0 * trace * double + 8.0 * triple)
-    moved = 2.0 * radial + rate / p * second**2 * spread - 2.0 * _dot(dual, drift)
-    risk = 0.5 * both[..., 0] + correction * _dot(weighted, others) / p**2
+    moved = 2.0 * radial + rate / p * second**2 * spread - 2.0 * np.vecdot(dual, drift)
+    risk = 0.5 * both[..., 0] + correction * np.vecdot(weighted, others) / p**2
     return np.concatenate([drift, moved[..., None]], axis=-1), risk
-
-
-def _dot(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    return np.einsum("...r,...r->...", left, right)
