@@ -88,6 +88,7 @@ def test_the_experiment_is_that_of_all_pairs(kappa, p):
     assert abs(theory.sel(total=0.0).values - general_path(other, 0.0)).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_equal_students_are_one_student_with_a_pth_of_the_noise():
     # The sizes are those of the experiment: nothing more to compile.
     times, rates, rest = np.linspace(0.5, 6.0, 12), np.linspace(0.0, 0.9, 46), (0.4, 1.0, 1.0, 1.0, "saad-solla")

@@ -1,9 +1,9 @@
 """Spare neurons: how many students a committee needs to find its teachers from a random start."""
 
 import time
+from functools import lru_cache
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from pydantic import Field, model_validator
@@ -17,9 +17,7 @@ from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Result
 from limen.simulation.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass.committee import committee_population
-from limen.theory.one_pass.integration import Motion, Schedule
-from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.success import REACHED, UNDECIDED, advance, flow_outcomes
+from limen.theory.one_pass.success import REACHED, UNDECIDED, flow_outcomes
 
 HORIZON, CURVE_POINTS = 2000.0, 40
 
@@ -86,15 +84,13 @@ class OverparametrizedCommittee(Experiment):
         seeds = seeds or tuple(range(self.default_seeds))
         widths, k, times = self.widths(), self.teachers, self.times()
         most = widths[-1]
-        starts = [_padded(*start_overlaps(self.problem(p), self.d, seed), most) for p in widths for seed in seeds]
+        problems = [self.problem(width) for width in widths]
+        starts = [_padded_start(problem, self.d, seed, most) for problem in problems for seed in seeds]
         gram, overlap, second = (np.stack(part) for part in zip(*starts, strict=True))
         population = committee_population("relu", most, np.eye(k), np.ones(k), 0.0)
-        states = Overlaps(*(jnp.asarray(part) for part in (gram, overlap, second)))
-        still = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), None, False, False)
         # Second layers most/p run the flow of width p faster by that factor.
         own_times = np.repeat(np.asarray(widths) / most, len(seeds))[:, None] * times
-        risks = np.asarray(advance(population, states, still, jnp.asarray(own_times))[1])
-        outcome = flow_outcomes(population, gram, overlap, second, False, self.tolerance)[0]
+        outcome, _, _, risks = flow_outcomes(population, gram, overlap, second, own_times, False, self.tolerance)
         shape = (len(widths), len(seeds))
         undecided = int((outcome == UNDECIDED).sum())
         dataset = xr.Dataset(
@@ -172,8 +168,11 @@ class OverparametrizedCommittee(Experiment):
         return found
 
 
-def _padded(overlap: np.ndarray, gram: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same network among `most` students, the absent ones silent: every width then shares one compilation."""
+# Kept, since most changes of the experiment leave its starts as they are.
+@lru_cache(maxsize=256)
+def _padded_start(problem: TwoLayer, d: int, seed: int, most: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One start among `most` students, the absent ones silent: every width then shares one compilation."""
+    overlap, gram = start_overlaps(problem, d, seed)
     p = len(gram)
     wide = np.eye(most)
     wide[:p, :p] = gram

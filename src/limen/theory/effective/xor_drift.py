@@ -65,34 +65,41 @@ def smooth_drift(
     loadings = scale * np.concatenate([aligned, root], axis=1)
     lengths = np.linalg.norm(loadings, axis=1)
     moves = lengths > 0.0
-    directions = loadings / np.where(moves, lengths, 1.0)[:, None]
-    response = loadings @ directions.T
-    rest_response = scale * root @ directions[:, 2:].T
-    frozen = antithetic_points(width + 3, points)
-    uniform = ndtr(frozen[:, -1])
+    lengths = np.where(moves, lengths, 1.0)
+    directions = loadings / lengths[:, None]
+    response = directions @ loadings.T
+    # Points along the last axis: with a few neurons, operations along that of the neurons would cost twice the time.
+    frozen = np.ascontiguousarray(antithetic_points(width + 3, points).T)
+    uniform = ndtr(frozen[-1])
     correlation = np.zeros(width)
     pull = np.zeros((width, 2))
     cross = np.zeros((width, width))
     square = np.zeros((width, width))
     for axis, sign, label in ((0, 1.0, 1.0), (0, -1.0, 1.0), (1, 1.0, 0.0), (1, -1.0, 0.0)):
-        normals = frozen[:, :-1] if axis == 0 else frozen[:, [1, 0, *range(2, width + 2)]]
-        normals = np.concatenate([sign * normals[:, :2], normals[:, 2:]], axis=1)
+        ahead = frozen[:2] if axis == 0 else frozen[1::-1]
+        normals = np.concatenate([sign * ahead, frozen[2:-1]])
         centre = sign * aligned[:, axis]
-        thresholds = centre / np.where(moves, lengths, 1.0)
-        chance = np.where(moves, ndtr(thresholds), 0.0)
-        noise = normals @ loadings.T
-        rest = scale * normals[:, 2:] @ root
+        chance = np.where(moves, ndtr(centre / lengths), 0.0)
+        noise = loadings @ normals
+        drawn = noise / lengths[:, None]
+        unshifted = centre[:, None] + noise
+        errors = np.zeros((width, points))
+        along = np.zeros(width)
+        mass = 0.25 * chance / points
         for i in np.flatnonzero(chance > 0.0):
-            shift = -ndtri(np.maximum(uniform * chance[i], SMALLEST)) - noise[:, i] / lengths[i]
-            fields = centre + noise + shift[:, None] * response[:, i]
-            error = expit(np.maximum(fields, 0.0) @ v) - label
-            mass = 0.25 * chance[i] / points
-            correlation[i] += mass * (error @ np.maximum(fields[:, i], 0.0))
-            ahead = scale * (error @ normals[:, :2] + (error @ shift) * directions[i, :2])
-            ahead[axis] += sign * error.sum()
-            pull[i] += mass * ahead
-            cross[i] += mass * (error @ rest + (error @ shift) * rest_response[:, i])
-            square[i] += mass * ((error**2) @ (fields > 0.0))
+            shift = -ndtri(np.maximum(uniform * chance[i], SMALLEST)) - drawn[i]
+            fields = np.multiply.outer(response[i], shift)
+            fields += unshifted
+            active = fields > 0.0
+            hidden = np.maximum(fields, 0.0, out=fields)
+            error = expit(v @ hidden) - label
+            errors[i], along[i] = error, error @ shift
+            correlation[i] += mass[i] * (error @ hidden[i])
+            square[i] += mass[i] * (active @ error**2)
+        moments = scale * mass[:, None] * (errors @ normals.T + along[:, None] * directions)
+        pull += moments[:, :2]
+        pull[:, axis] += sign * mass * errors.sum(axis=1)
+        cross += moments[:, 2:] @ root
     alpha, both = problem.penalty, v[:, None] * cross
     noise_term = 0.5 * (square + square.T) * (problem.step / problem.sharpness) * np.outer(v, v)
     return (

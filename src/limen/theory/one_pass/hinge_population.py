@@ -29,11 +29,11 @@ class HingePopulation(Population):
     even: jax.Array
     noise_free: SampledPopulation
 
-    def _angles(self, overlaps: Overlaps) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        r"""$C$, the standard deviations, $\arcsin\rho$ and $\sqrt{1-\rho^2}$ of all pairs."""
+    def _angles(self, overlaps: Overlaps, rows: int | None = None) -> tuple[jax.Array, ...]:
+        r"""$C$, the standard deviations, $\arcsin\rho$ and $\sqrt{1-\rho^2}$ of the first `rows` units with all."""
         covariance = overlaps.covariance(self.teacher_gram)
         size = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), TINY))
-        rho = jnp.clip(covariance / (size[:, None] * size), -1.0, 1.0)
+        rho = jnp.clip(covariance[:rows] / (size[:rows, None] * size), -1.0, 1.0)
         rest = 1.0 - rho**2
         sine = jnp.where(rest > 0.0, jnp.sqrt(jnp.where(rest > 0.0, rest, 1.0)), 0.0)
         return covariance, size, arcsine(rho), sine
@@ -44,16 +44,16 @@ class HingePopulation(Population):
         folded = 2.0 / np.pi * (size[:, None] * size * sine + covariance * angle)
         return self.odd**2 * covariance + self.even**2 * folded
 
-    def _slopes(self, overlaps: Overlaps) -> jax.Array:
-        r"""$E[\sigma'_a\sigma'_b]$."""
-        return self.odd**2 + self.even**2 * 2.0 / np.pi * self._angles(overlaps)[2]
-
     def drift(self, overlaps: Overlaps) -> jax.Array:
         p = overlaps.second_layer.size
-        covariance, size, _, sine = self._angles(overlaps)
+        covariance, size, angle, sine = self._angles(overlaps, p)
         readout = signed_readout(overlaps.second_layer, self.teacher_weights)
-        curved = 2.0 * self.even**2 / np.pi * (sine[:p] @ (size * readout)) / size[:p]
-        return covariance[:p] * curved[:, None] + (self._slopes(overlaps)[:p] * readout) @ covariance
+        curved = 2.0 * self.even**2 / np.pi * (sine @ (size * readout)) / size[:p]
+        return covariance[:p] * curved[:, None] + (self._slopes(angle) * readout) @ covariance
+
+    def _slopes(self, angle: jax.Array) -> jax.Array:
+        r"""$E[\sigma'_a\sigma'_b]$ from $\arcsin\rho$."""
+        return self.odd**2 + self.even**2 * 2.0 / np.pi * angle
 
     def response(self, overlaps: Overlaps) -> jax.Array:
         readout = signed_readout(overlaps.second_layer, self.teacher_weights)
@@ -67,4 +67,5 @@ class HingePopulation(Population):
     def noise(self, overlaps: Overlaps, inverse_d: jax.Array | None = None) -> jax.Array:
         p = overlaps.second_layer.size
         # The slopes do not depend on the scale of C: no correction in 1/d.
-        return self.noise_free.noise(overlaps, inverse_d) + self.label_noise * self._slopes(overlaps)[:p, :p]
+        slopes = self._slopes(self._angles(overlaps, p)[2])[:, :p]
+        return self.noise_free.noise(overlaps, inverse_d) + self.label_noise * slopes

@@ -23,7 +23,7 @@ from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.population import Population
 
 CITATIONS = ("safran2018", "goldt2019")
-FIRST_HORIZON, FACTOR, ROUNDS = 50.0, 4.0, 6
+FIRST_HORIZON, FACTOR, LAST_HORIZON = 50.0, 4.0, 51_200.0
 # A risk that falls by less than this part of itself while the time grows by half stands still.
 STANDSTILL = 0.01
 REACHED, TRAPPED, UNDECIDED = 0, 1, 2
@@ -76,8 +76,8 @@ def success_probability(
     gram, overlap = random_overlaps(width, teachers, d, range(seed * runs, (seed + 1) * runs), norm)
     second = np.full((runs, width), float(second_layer))
     population = committee_population(function, width, np.eye(teachers), np.ones(teachers), 0.0)
-    found = flow_outcomes(population, gram, overlap, second, train_second_layer, tolerance)
-    outcome, risk, stopped = found
+    times = np.tile(FIRST_HORIZON * np.array([0.0, 2.0 / 3.0, 1.0]), (runs, 1))
+    outcome, risk, stopped, _ = flow_outcomes(population, gram, overlap, second, times, train_second_layer, tolerance)
     counts = [int((outcome == kind).sum()) for kind in (REACHED, TRAPPED, UNDECIDED)]
     a, b = counts[0] + 0.5, runs - counts[0] + 0.5
     dataset = xr.Dataset(
@@ -125,34 +125,42 @@ def flow_outcomes(
     gram: np.ndarray,
     overlap: np.ndarray,
     second: np.ndarray,
+    times: np.ndarray,
     train_second_layer: bool,
     tolerance: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Outcome, excess risk and last time of each run; runs still undecided are continued to the next horizon."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Outcome, excess risk and last time of each run, and the excess risks at its own `times` (run, time), from 0.
+
+    Runs still undecided at the last of `times` go on to horizons four times longer each, up to 51,200; none is called
+    trapped before $T=50$.
+    """
     ratio = jnp.asarray(1.0) if train_second_layer else None
     motion = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), ratio, False, False)
     states = Overlaps(*(jnp.asarray(part) for part in (gram, overlap, second)))
-    first = np.asarray(jax.vmap(lambda state: population.losses(state)[0])(states))
+    states, path = advance(population, states, motion, jnp.asarray(times))
+    risks = curves = np.asarray(path)
+    horizons = times[:, -1]
     outcome = np.full(len(gram), UNDECIDED)
-    risk, stopped = first.copy(), np.zeros(len(gram))
-    before = 0.0
-    for horizon in FIRST_HORIZON * FACTOR ** np.arange(ROUNDS):
-        open_runs = outcome == UNDECIDED
-        # Decided runs stay in the batch with no time to go, so that one compilation serves every round.
-        times = np.where(open_runs[:, None], np.array([2.0 * horizon / 3.0, horizon]) - before, 0.0)
-        states, path = advance(population, states, motion, jnp.asarray(times))
-        risks = np.asarray(path)
-        risk[open_runs], stopped[open_runs] = risks[open_runs, 1], horizon
-        outcome[open_runs & (risk < tolerance * first)] = REACHED
-        still = (outcome == UNDECIDED) & (risks[:, 0] - risks[:, 1] < STANDSTILL * risks[:, 1])
-        for run in np.flatnonzero(still):
+    while True:
+        outcome[(outcome == UNDECIDED) & (risks[:, -1] < tolerance * curves[:, 0])] = REACHED
+        for run in np.flatnonzero((outcome == UNDECIDED) & (horizons >= FIRST_HORIZON)):
+            earlier = np.interp(2.0 / 3.0 * horizons[run], times[run], risks[run])
+            if not earlier - risks[run, -1] < STANDSTILL * risks[run, -1]:
+                continue
             state = Overlaps(*(part[run] for part in states))
-            if growth_rate(population, state, motion) * horizon <= 1.0:
+            if growth_rate(population, state, motion) * horizons[run] <= 1.0:
                 outcome[run] = TRAPPED
-        before = horizon
-        if (outcome != UNDECIDED).all():
-            break
-    return outcome, risk, stopped
+        longer = np.clip(FACTOR * horizons, FIRST_HORIZON, LAST_HORIZON)
+        open_runs = (outcome == UNDECIDED) & (longer >= 1.5 * horizons)
+        if not open_runs.any():
+            return outcome, risks[:, -1], horizons, curves
+        # Decided runs stay in the batch with no time to go, and every round records as many times: one compilation.
+        later = longer[:, None] * np.linspace(2.0 / 3.0, 1.0, times.shape[1])
+        ahead = np.where(open_runs[:, None], later - horizons[:, None], 0.0)
+        states, path = advance(population, states, motion, jnp.asarray(ahead))
+        risks = np.where(open_runs[:, None], np.asarray(path), risks)
+        times = np.where(open_runs[:, None], later, times)
+        horizons = times[:, -1]
 
 
 @eqx.filter_jit
