@@ -98,9 +98,9 @@ def _state(
     first, second = others * plus - hold[0], others * minus - hold[1]
     root = np.sqrt(0.25 * (first - second) ** 2 + others**2 * ((1.0 - plus) * (1.0 - minus)))
     rates = np.concatenate([0.5 * (first + second) + root, 0.5 * (first + second) - root])
-    if np.isrealobj(rates) or np.abs(rates.imag).max() <= ROUNDING * (1.0 + np.abs(rates).max()):
-        rates = rates.real
-    growth = float(max(rates.real.max(), (-hold).max()))
-    rates = rates[np.argsort(-rates.real)]
+    if np.abs(np.imag(rates)).max() <= ROUNDING * (1.0 + np.abs(rates).max()):
+        rates = np.real(rates)
+    growth = float(max(np.real(rates).max(), (-hold).max()))
+    rates = rates[np.argsort(-np.real(rates))]
     internal = (-float(hold[0]), -float(hold[1]))
     return BipolarStability(growth < -ROUNDING, pole, own, coupling, internal, rates, growth)

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
-from scipy.linalg.lapack import dgttrf, dgttrs
+from scipy.linalg import get_lapack_funcs
 from scipy.special import ndtr
 
 CELLS = 1600
 GROWTH = 0.01
 # TR-BDF2 with equal diagonal coefficients.
 _GAMMA = 2.0 - 2.0**0.5
+_gttrf, _gttrs = get_lapack_funcs(("gttrf", "gttrs"), dtype=np.float64)
 START_REACH = 8.0
 
 
@@ -115,10 +116,10 @@ def _tr_bdf2(bands: np.ndarray, density: np.ndarray, dt: float) -> np.ndarray:
     matrix = -part * bands
     matrix[1] += 1.0
     # Called directly, since the checks of scipy.linalg take ten times as long as the solution.
-    *factors, _ = dgttrf(matrix[2, :-1], matrix[1], matrix[0, 1:])
-    middle = dgttrs(*factors, density + part * _apply(bands, density))[0]
+    *factors, _ = _gttrf(matrix[2, :-1], matrix[1], matrix[0, 1:])
+    middle = _gttrs(*factors, density + part * _apply(bands, density))[0]
     weight = 1.0 / (_GAMMA * (2.0 - _GAMMA))
-    return dgttrs(*factors, weight * middle - (weight - 1.0) * density)[0]
+    return _gttrs(*factors, weight * middle - (weight - 1.0) * density)[0]
 
 
 def _apply(bands: np.ndarray, density: np.ndarray) -> np.ndarray:
