@@ -19,7 +19,9 @@ Place = Callable[[Any], np.ndarray]
 
 def thumbnail(figure: Figure) -> str:
     """The SVG text, some kilobytes."""
-    panel = figure.panels[0]
+    # The first panel that shows a curve or a map; a histogram alone says little in this size.
+    telling = (panel for panel in figure.panels if any(isinstance(mark, Line | Map) for mark in panel.marks))
+    panel = next(telling, figure.panels[0])
     across = _placement(panel, panel.x_scale, panel.x_range, _abscissae, MARGIN, WIDTH - MARGIN)
     down = _placement(panel, panel.y_scale, panel.y_range, _ordinates, HEIGHT - MARGIN, MARGIN)
     order = {Map: 0, Histogram: 1, Band: 2, Threshold: 3, Line: 4, Points: 5}
