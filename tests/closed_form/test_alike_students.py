@@ -13,6 +13,9 @@ from limen.theory.one_pass.alike_students import AlikeErfPopulation, alike_flows
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.right_hand_side import Speeds, overlap_slope, right_hand_side
 
+# Compilations, not computations, take the time.
+pytestmark = pytest.mark.slow
+
 TEACHERS, WEIGHTS = np.array([[1.0, 0.2], [0.2, 0.7]]), np.array([1.3, -0.4])
 NORM, BETWEEN, TOWARD = 1.1, 0.3, np.array([0.4, -0.2])
 
@@ -75,7 +78,6 @@ def test_the_slope_is_that_of_all_pairs(p, d):
     assert loss == excess + 0.5 * noise
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kappa", "p"), [(0.0, 1), (0.2, 3), (0.3, 6)])
 def test_the_experiment_is_that_of_all_pairs(kappa, p):
     experiment = SGDRegimes(kappa=kappa, horizon=2.0)
@@ -88,7 +90,6 @@ def test_the_experiment_is_that_of_all_pairs(kappa, p):
     assert abs(theory.sel(total=0.0).values - general_path(other, 0.0)).max() > 1e-3
 
 
-@pytest.mark.slow
 def test_equal_students_are_one_student_with_a_pth_of_the_noise():
     # The sizes are those of the experiment: nothing more to compile.
     times, rates, rest = np.linspace(0.5, 6.0, 12), np.linspace(0.0, 0.9, 46), (0.4, 1.0, 1.0, 1.0, "saad-solla")
@@ -101,7 +102,6 @@ def test_equal_students_are_one_student_with_a_pth_of_the_noise():
     assert (alone[0].overlap.values == 0.4).all()
 
 
-@pytest.mark.slow
 def test_another_width_compiles_nothing(monkeypatch):
     SGDRegimes(kappa=0.1).theory()
     traced = []

@@ -104,6 +104,7 @@ def test_momentum_in_all_three_terms():
         assert found.error.max() < 0.1 * np.abs(exact).max()
 
 
+@pytest.mark.slow
 def test_a_run_with_momentum_by_hand():
     """Noiseless x^2/2 from 1: v = beta v + x, x = x - step v, three steps."""
     beta, step, x, v, path = 0.5, 0.1, np.array([1.0, 2.0]), np.zeros(2), [1.0]

@@ -53,6 +53,7 @@ def hitting_law(problem, size, level, times):
     return law
 
 
+@pytest.mark.slow
 def test_the_two_sides_of_a_lopsided_loss():
     """At 0.15 both sides arrive, one later; at 0.6 only the positive one: half of all runs never do."""
     size, times = 10_000, np.linspace(0.3, 1.0, 8)
@@ -147,6 +148,7 @@ def test_moments_of_the_search_while_the_square_settles(signal, c):
     np.testing.assert_allclose(variance, square * (1 + noise), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_mean_overlap_of_a_matrix_from_random_starts():
     """Early: the start times its growth. Late: its sign is kept with the probability that noise leaves it."""
     signal, c, size = 2.0, 0.7, 10**8
@@ -216,6 +218,7 @@ def test_directions_that_are_left_are_all_but_two():
         assert rest.var() == pytest.approx(6.0, rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both_sides", [True, False])
 def test_hits_are_where_the_path_first_passes(both_sides):
     problem, size, level, count = OnlinePCA(2.0, 0.5), 50, 0.25, 150

@@ -239,6 +239,7 @@ def test_starts_are_those_of_gaussian_weights():
     assert crossed.var() == pytest.approx((d - q) / d**2, rel=0.15) and abs(crossed.mean()) < 0.02
 
 
+@pytest.mark.slow
 def test_networks_without_noise_follow_the_sharp_flow_from_their_own_starts():
     """Clouds are drawn at random: deviations of order d^(-1/2), their mean over networks smaller still."""
     problem, d, time, count = XorMixture(2, math.inf, 0.05, 2.0), 2000, 5.0, 24

@@ -12,6 +12,9 @@ from limen.theory.one_pass.mean_field import mean_field
 from limen.theory.one_pass.phase_retrieval import square_overlap
 from limen.theory.one_pass.square_particles import square_slopes
 
+# Compilations, not computations, take the time.
+pytestmark = pytest.mark.slow
+
 
 def test_interpolated_noise_is_that_of_many_more_knots(monkeypatch):
     """A plateau and an escape: 48 knots against 192 give the spread to 3e-4; 12 would be seen."""
