@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy import special
 from scipy.integrate import quad, solve_ivp
 from scipy.special import iv
 
@@ -241,6 +242,15 @@ def test_cluster_count():
     assert attention.cluster_count(16.0, 2.0) == pytest.approx(5.3, abs=0.05)
     assert attention.cluster_count(16.0, 500.0) == pytest.approx(6.0, abs=1e-3)
     assert attention.cluster_count(16.0, math.inf) == 6.0 == attention.fastest_degree(2, 16.0)
+    # By SciPy's Bessel functions, every temperature at its own place.
+    betas, k = np.array([[9.0, 0.5, 16.0], [2.0, 40.0, 1.0]]), np.arange(1, 80)
+    ratios = special.ive(k, betas[..., None]) / special.ive(0, betas[..., None])
+    rates = k**2 * ratios / betas[..., None]
+    for time in (0.0, 1.5):
+        spectrum = ratios**2 * np.exp(2.0 * time * rates)
+        expected = np.sqrt((spectrum @ k**4.0) / (spectrum @ k**2.0))
+        np.testing.assert_allclose(attention.cluster_count(betas, time), expected, rtol=1e-9)
+    np.testing.assert_array_equal(attention.fastest_degree(2, betas), 1 + rates.argmax(axis=-1))
 
 
 def test_critical_noise():

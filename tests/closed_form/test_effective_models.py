@@ -156,6 +156,21 @@ def test_critical_signals_and_fixed_points_of_tensors():
             assert (m[-1], r[-1]) == (pytest.approx(end, abs=1e-6), pytest.approx(c, rel=1e-8))
 
 
+def test_several_starts_of_a_tensor_each_follow_their_own_flow():
+    problem, times = SpikedTensor(2, 1.0, 0.5), np.array([0.1, 0.3, 0.7])
+    starts_m, starts_r = np.array([[0.2], [0.6]]), np.array([0.5, 1.2, 0.1])
+    m, r = effective.tensor_flow(problem, starts_m, starts_r, times)
+    assert m.shape == r.shape == (2, 3, 3)
+    # For matrices u = m^2 obeys du/dt = 8 u (1 - u - r); at r = c it is logistic, the rest tends to r = c.
+    u, rest = 0.36, 1.0 - 0.5
+    logistic = rest / (1.0 + (rest / u - 1.0) * np.exp(-8.0 * rest * times))
+    np.testing.assert_allclose(m[1, 0] ** 2, logistic, rtol=1e-8)
+    np.testing.assert_allclose(r[:, 0], 0.5, rtol=1e-12)
+    for i, j in np.ndindex(2, 3):
+        alone = effective.tensor_flow(problem, float(starts_m[i, 0]), float(starts_r[j]), times)
+        np.testing.assert_allclose([m[i, j], r[i, j]], alone, rtol=1e-8)
+
+
 def test_flow_of_the_spiked_matrix_in_closed_form():
     signal, c, times = 3.0, 0.7, np.linspace(0.0, 1.0, 11)
     problem = SpikedTensor(2, signal, c)

@@ -316,3 +316,9 @@ def test_the_list_is_behind_the_token_and_takes_no_other_method(own_store):
     assert ask(locked, "GET", "/api/stored").status_code == 401
     assert ask(locked, "GET", "/api/stored", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert ask(create_app(), "POST", "/api/stored", json={}).status_code == 405
+
+
+def test_a_card_shows_the_first_panel_with_a_curve():
+    bars, curve = Panel("x", "y", [Histogram([0.0, 1.0], [1.0])]), Panel("x", "y", [Line([0.0, 1.0], [0.0, 1.0])])
+    assert thumbnail(Figure([bars, curve, bars])) == thumbnail(Figure([curve]))
+    assert "<rect" in thumbnail(Figure([bars, bars]))
