@@ -13,7 +13,7 @@ ONE_THREAD = {
 MEASUREMENT = """
 import time
 import numpy as np
-from limen.simulation.overlap_chain import chain
+from limen.simulation.one_pass.overlap_chain import chain
 
 P, K, STEPS, SEEDS = 4, 2, 10_000, 64
 call = lambda: chain(

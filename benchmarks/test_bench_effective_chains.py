@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 import limen
-from limen.simulation.spherical_chain import solve_seeds
+from limen.simulation.effective.spherical_chain import solve_seeds
 
 SEEDS, STEPS = 1024, 8192
 

@@ -15,8 +15,8 @@ MEASUREMENT = """
 import json, time
 import jax, jax.numpy as jnp, numpy as np
 from limen.problem import GradientDescent, TwoLayer, network, target
-from limen.simulation.fixed_sample_training import prepare
-from limen.simulation.gradient_descent import _train
+from limen.simulation.descent.fixed_sample_training import prepare
+from limen.simulation.descent.gradient_descent import _train
 from limen.simulation.two_layer_gradient import functions_of
 
 STEPS, ETA = 10, np.float32(0.5)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from limen.theory.kernel.neural_tangent import ntk
+from limen.theory.kernel.tangent.neural_tangent import ntk
 
 POINTS, DIMENSION = 1000, 100
 

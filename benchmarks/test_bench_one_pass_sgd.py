@@ -16,7 +16,7 @@ import json, time
 import numpy as np
 from scipy.special import erf
 from limen.problem import OnePassSGD, TwoLayer, network, target
-from limen.simulation.one_pass_sgd import solve
+from limen.simulation.one_pass.one_pass_sgd import solve
 
 D, WIDTH, BLOCK, TIME = 1000, 4, 200, 5.0
 SAMPLES = int(TIME * D * WIDTH)

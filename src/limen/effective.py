@@ -1,19 +1,10 @@
 """Effective dynamics: what summary statistics of online SGD do in high dimension, derived or in closed form."""
 
 from limen.problem.update_rules import clipping, momentum, preconditioner, sign
-from limen.simulation.generic_sgd import run
-from limen.simulation.mixture_blocks import measure_block, measure_second_layer
-from limen.simulation.overlap_hitting import simulated_hitting_times
-from limen.simulation.xor_clusters import occupied_clusters
-from limen.theory.effective.block_spectrum import SpectralBlock
-from limen.theory.effective.blocks import (
-    SecondLayerBlock,
-    block_path,
-    gradient_block,
-    hessian_block,
-    samples_for_outlier,
-    second_layer_block,
-)
+from limen.simulation.effective.generic_sgd import run
+from limen.simulation.effective.mixture_blocks import measure_block, measure_second_layer
+from limen.simulation.effective.overlap_hitting import simulated_hitting_times
+from limen.simulation.effective.xor_clusters import occupied_clusters
 from limen.theory.effective.derive import EffectiveDynamics, derive
 from limen.theory.effective.equilibria import FixedPoint
 from limen.theory.effective.estimates import Estimate
@@ -25,6 +16,22 @@ from limen.theory.effective.hitting import (
     information_exponent,
     search_fraction,
 )
+from limen.theory.effective.mixtures.block_spectrum import SpectralBlock
+from limen.theory.effective.mixtures.blocks import (
+    SecondLayerBlock,
+    block_path,
+    gradient_block,
+    hessian_block,
+    samples_for_outlier,
+    second_layer_block,
+)
+from limen.theory.effective.mixtures.xor_drift import xor_drift
+from limen.theory.effective.mixtures.xor_fixed_points import (
+    FixedPointSets,
+    cluster_mass,
+    fixed_point_sets,
+    success_probability,
+)
 from limen.theory.effective.scaling import Scaling
 from limen.theory.effective.search_phase import search_diffusion, stationary_variance
 from limen.theory.effective.sphere_population import gradient_noise, population_loss, population_slope
@@ -34,8 +41,6 @@ from limen.theory.effective.tensor_flow import (
     tensor_fixed_points,
     tensor_flow,
 )
-from limen.theory.effective.xor_drift import xor_drift
-from limen.theory.effective.xor_fixed_points import FixedPointSets, cluster_mass, fixed_point_sets, success_probability
 
 __all__ = [
     "EffectiveDynamics",

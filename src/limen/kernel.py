@@ -1,8 +1,8 @@
 """Kernels: ridge regression, random features, neural tangents; theory and its simulators."""
 
-from limen.simulation.least_squares import simulate_flow, simulate_gradient_descent, simulate_ridge
-from limen.simulation.mlp import MLP, draw_parameters, empirical_ntk
-from limen.simulation.random_features import simulate_random_features, simulate_random_features_flow
+from limen.simulation.kernel.least_squares import simulate_flow, simulate_gradient_descent, simulate_ridge
+from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk
+from limen.simulation.kernel.random_features import simulate_random_features, simulate_random_features_flow
 from limen.theory.kernel import (
     ActivationMoments,
     DescentLimit,

@@ -1,7 +1,7 @@
 """One-pass SGD in raw order parameters: overlap equations, their noise, plateaus and regimes."""
 
-from limen.simulation.exit_times import simulated_exit_times
-from limen.simulation.overlap_chain import chain
+from limen.simulation.one_pass.exit_times import simulated_exit_times
+from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass.diffusion import sphere_diffusion, sphere_drift_correction, sphere_volatility
 from limen.theory.one_pass.exit_time import exit_time, exit_times
 from limen.theory.one_pass.flow import flow, flows, noise_dominated_flow

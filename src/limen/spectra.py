@@ -1,12 +1,12 @@
 """Spectra of large random matrices: laws in the limit, and tools that measure them at finite size."""
 
-from limen.simulation.random_matrices import (
+from limen.simulation.spectra.random_matrices import (
     draw_covariance,
     draw_directional,
     draw_weighted,
     population_spectrum,
 )
-from limen.simulation.spectrum import (
+from limen.simulation.spectra.spectrum import (
     Eigenspace,
     Estimate,
     LanczosSpectrum,

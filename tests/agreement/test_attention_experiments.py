@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.attention_clustering import AttentionClustering
-from limen.experiments.attention_layers import AttentionLayers
-from limen.experiments.attention_metastability import AttentionMetastability
-from limen.experiments.attention_random_qkv import AttentionRandomQKV
+from limen.experiments.attention.attention_clustering import AttentionClustering
+from limen.experiments.attention.attention_layers import AttentionLayers
+from limen.experiments.attention.attention_metastability import AttentionMetastability
+from limen.experiments.attention.attention_random_qkv import AttentionRandomQKV
 from limen.problem import InputError
 from limen.result import merge
 from limen.theory.attention import finite_dimension_hitting_time, layer_map

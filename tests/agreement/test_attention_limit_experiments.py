@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.attention_mean_field import AttentionMeanField
-from limen.experiments.attention_modes import AttentionModes
-from limen.experiments.neural_ode import NeuralODE
+from limen.experiments.attention.attention_mean_field import AttentionMeanField
+from limen.experiments.attention.attention_modes import AttentionModes
+from limen.experiments.attention.neural_ode import NeuralODE
 from limen.problem import Activation, InputError
 from limen.result import Result, load, merge
 from limen.simulation.attention.attracting_points import attracting_points
 from limen.simulation.attention.growth import even_tokens, measured_growth
 from limen.simulation.attention.mean_field_starts import axial_tokens, drawn_angles, stratified
-from limen.simulation.residual_network import HARMONICS, DepthWeights, draw_depth_weights, residual_network
+from limen.simulation.attention.residual_network import HARMONICS, DepthWeights, draw_depth_weights, residual_network
 from limen.theory.attention.circle_flow import circle_flow
 from limen.theory.attention.uniform_stability import cluster_count, growth_rates
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.interpolating_smoother import InterpolatingSmoother
-from limen.experiments.max_margin import MaxMarginFlow
-from limen.experiments.min_norm import MinNorm
-from limen.experiments.nearest_neighbours import NearestNeighbours
-from limen.experiments.perceptron import Perceptron
-from limen.experiments.uniform_gap import UniformConvergence
+from limen.experiments.kernel.interpolating_smoother import InterpolatingSmoother
+from limen.experiments.kernel.max_margin import MaxMarginFlow
+from limen.experiments.kernel.min_norm import MinNorm
+from limen.experiments.kernel.nearest_neighbours import NearestNeighbours
+from limen.experiments.kernel.perceptron import Perceptron
+from limen.experiments.kernel.uniform_gap import UniformConvergence
 from limen.problem import InputError
 from limen.result import merge
-from limen.theory.kernel.separability import separable_probability
+from limen.theory.kernel.classification.separability import separable_probability
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from limen.experiments import committee_sgd
-from limen.experiments.committee_sgd import CommitteeSGD
-from limen.experiments.sgd_regimes import SGDRegimes
+from limen.experiments.one_pass import committee_sgd
+from limen.experiments.one_pass.committee_sgd import CommitteeSGD
+from limen.experiments.one_pass.sgd_regimes import SGDRegimes
 from limen.problem import InputError
 from limen.result import merge
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import limen
-from limen.experiments.gd_dmft import GradientDescentMeanField
+from limen.experiments.descent.gd_dmft import GradientDescentMeanField
 from limen.result import Result, merge
 from limen.theory.descent import causal_pass
 

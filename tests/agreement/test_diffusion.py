@@ -7,7 +7,7 @@ import pytest
 from limen.precision import in_double
 from limen.problem import InputError
 from limen.problem.activations import as_activation
-from limen.simulation.overlap_chain import chain
+from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass.diffusion import sphere_diffusion, sphere_drift_correction, sphere_volatility
 from limen.theory.one_pass.flow import motion_of
 from limen.theory.one_pass.increments import committee_increments, increment_covariance

@@ -5,16 +5,16 @@ import sys
 import numpy as np
 import pytest
 
-from limen.experiments.digits_population import digits_spectrum
-from limen.experiments.hessian_digits import HessianDigits, infinite_width_kernel
-from limen.experiments.random_labels import RandomLabels
+from limen.experiments.effective.hessian_digits import HessianDigits, infinite_width_kernel
+from limen.experiments.kernel.digits_population import digits_spectrum
+from limen.experiments.kernel.random_labels import RandomLabels
 from limen.problem.spec import InputError
 from limen.result import merge
-from limen.simulation.classifier import initial_weights, train_classifier
-from limen.simulation.classifier_hessian import class_mean_eigenvalues, dense_hessian, hessian_operator
-from limen.simulation.digits import CLASSES, corrupted, corruption_noise, load_digits, one_hot, split_digits
-from limen.simulation.digits_regression import relu_kernel, simulate_digits_features
-from limen.simulation.spectrum import lanczos, top_eigenspace
+from limen.simulation.effective.classifier_hessian import class_mean_eigenvalues, dense_hessian, hessian_operator
+from limen.simulation.kernel.classifier import initial_weights, train_classifier
+from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, one_hot, split_digits
+from limen.simulation.kernel.digits_regression import relu_kernel, simulate_digits_features
+from limen.simulation.spectra.spectrum import lanczos, top_eigenspace
 from limen.theory.kernel import random_features_spectrum
 from limen.theory.kernel.finite_population import finite_population_risk
 

@@ -7,7 +7,7 @@ import pytest
 
 import limen
 from limen import BinaryMixture, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor, effective
-from limen.simulation import spherical_chain, tensor_chain
+from limen.simulation.effective import spherical_chain, tensor_chain
 from limen.theory.effective.sphere_drift import SphereDrift
 
 QUARTILES = np.array([0.25, 0.5, 0.75])

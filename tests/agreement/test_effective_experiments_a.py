@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.bbp_diffusion import BBPDiffusion
-from limen.experiments.binary_mixture import BinaryMixtureTraining
-from limen.experiments.effective_dynamics import EffectiveDynamicsCheck
-from limen.experiments.online_pca import OnlinePCATraining
-from limen.experiments.spiked_tensor import SpikedTensorFlow
-from limen.experiments.weak_recovery import WeakRecovery
+from limen.experiments.effective.bbp_diffusion import BBPDiffusion
+from limen.experiments.effective.binary_mixture import BinaryMixtureTraining
+from limen.experiments.effective.effective_dynamics import EffectiveDynamicsCheck
+from limen.experiments.effective.online_pca import OnlinePCATraining
+from limen.experiments.effective.spiked_tensor import SpikedTensorFlow
+from limen.experiments.effective.weak_recovery import WeakRecovery
 from limen.problem import BinaryMixture, SpikedTensor
 from limen.result import Result, merge
-from limen.simulation.spherical_chain import solve_seeds
-from limen.theory.effective.mixture_fluctuations import overlap_fluctuations
+from limen.simulation.effective.spherical_chain import solve_seeds
+from limen.theory.effective.mixtures.mixture_fluctuations import overlap_fluctuations
 from limen.theory.effective.search_moments import search_moments
 
 pytestmark = pytest.mark.slow

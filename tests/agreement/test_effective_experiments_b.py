@@ -8,13 +8,13 @@ import pytest
 
 from limen import XorMixture, effective
 from limen.comparison import compare
-from limen.experiments.outlier_emergence import OutlierEmergence
-from limen.experiments.spectral_alignment import SpectralAlignment
-from limen.experiments.spectral_alignment_xor import SpectralAlignmentXor
-from limen.experiments.xor_lottery import XorLottery
-from limen.experiments.xor_mixture import XorTraining
+from limen.experiments.effective.outlier_emergence import OutlierEmergence
+from limen.experiments.effective.spectral_alignment import SpectralAlignment
+from limen.experiments.effective.spectral_alignment_xor import SpectralAlignmentXor
+from limen.experiments.effective.xor_lottery import XorLottery
+from limen.experiments.effective.xor_mixture import XorTraining
 from limen.result import merge
-from limen.simulation.xor_networks import train_networks
+from limen.simulation.effective.xor_networks import train_networks
 
 pytestmark = pytest.mark.slow
 

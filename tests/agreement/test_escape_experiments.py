@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.escape_mediocrity import EscapeMediocrity
-from limen.experiments.sgd_noise import SGDNoise
+from limen.experiments.one_pass.escape_mediocrity import EscapeMediocrity
+from limen.experiments.one_pass.sgd_noise import SGDNoise
 from limen.result import Result, merge
 from limen.theory.one_pass.exit_time import exit_times
 

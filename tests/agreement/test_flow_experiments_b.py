@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from limen.comparison import Comparison
-from limen.experiments.complexity_growth import ComplexityGrowth
 from limen.experiments.experiment import Experiment
-from limen.experiments.interpolation_diagram import InterpolationDiagram
-from limen.experiments.interpolation_threshold import InterpolationThreshold
-from limen.experiments.overfitting_bound import OverfittingBound
+from limen.experiments.flow.complexity_growth import ComplexityGrowth
+from limen.experiments.flow.interpolation_diagram import InterpolationDiagram
+from limen.experiments.flow.interpolation_threshold import InterpolationThreshold
+from limen.experiments.flow.overfitting_bound import OverfittingBound
 from limen.result import Result, merge
 from limen.theory.flow.solve import solve
 

@@ -5,12 +5,13 @@ import pytest
 from scipy.special import ndtri
 
 import limen
-from limen.experiments import grokking, learning_transition
-from limen.experiments.grokking import Grokking
-from limen.experiments.learning_transition import LearningTransition
+from limen.experiments.descent import grokking
+from limen.experiments.descent.grokking import Grokking
+from limen.experiments.thresholds import learning_transition
+from limen.experiments.thresholds.learning_transition import LearningTransition
 from limen.result import Result, merge
-from limen.simulation import gradient_descent
-from limen.simulation.restarts import fresh_losses, restarts
+from limen.simulation.descent import gradient_descent
+from limen.simulation.descent.restarts import fresh_losses, restarts
 from limen.theory.descent import escape
 from limen.theory.thresholds import success
 

@@ -9,8 +9,8 @@ from scipy.stats import qmc
 from scipy.stats import t as student_t
 
 from limen.problem import InputError
-from limen.simulation.hessian import alignment, bulk_edge, network_hessian
-from limen.simulation.spectrum import Eigenspace
+from limen.simulation.spectra.spectrum import Eigenspace
+from limen.simulation.thresholds.hessian import alignment, bulk_edge, network_hessian
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import network_weights, neuron_weights
 from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hessian_law

@@ -13,8 +13,8 @@ from scipy.special import ndtr
 from scipy.stats import t as student_t
 
 from limen.problem import GradientDescent, OverlapStart, TwoLayer, network, target
-from limen.simulation.hessian import alignment, bulk_edge, network_hessian
-from limen.simulation.trained_weights import trained_weights
+from limen.simulation.descent.trained_weights import trained_weights
+from limen.simulation.thresholds.hessian import alignment, bulk_edge, network_hessian
 from limen.theory.thresholds.along_training import hessian, neuron_samples, scrambles_of
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import neuron_weights

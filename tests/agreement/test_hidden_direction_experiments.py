@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.feature_threshold import FeatureThreshold
-from limen.experiments.hard_directions import HardDirections
-from limen.experiments.hessian_spectrum import HessianSpectrum
+from limen.experiments.thresholds.feature_threshold import FeatureThreshold
+from limen.experiments.thresholds.hard_directions import HardDirections
+from limen.experiments.thresholds.hessian_spectrum import HessianSpectrum
 from limen.problem import InputError
 from limen.result import Result, merge
 

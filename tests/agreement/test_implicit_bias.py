@@ -8,27 +8,27 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from limen.simulation.capacity import uniform_gaps
-from limen.simulation.least_squares import draw_least_squares
-from limen.simulation.least_squares_descent import interpolator_errors
-from limen.simulation.logistic_regression import draw_labelled_points, exponential_descent, logistic_descent
-from limen.simulation.nearest_neighbours import (
+from limen.simulation.kernel.capacity import uniform_gaps
+from limen.simulation.kernel.least_squares import draw_least_squares
+from limen.simulation.kernel.least_squares_descent import interpolator_errors
+from limen.simulation.kernel.logistic_regression import draw_labelled_points, exponential_descent, logistic_descent
+from limen.simulation.kernel.nearest_neighbours import (
     nearest_neighbour_regression,
     neighbour_distances,
     singular_smoother_errors,
 )
-from limen.simulation.random_matrices import draw_covariance
-from limen.simulation.separability import separable_count
+from limen.simulation.kernel.separability import separable_count
+from limen.simulation.spectra.random_matrices import draw_covariance
+from limen.theory.kernel.classification.logistic_flow import log_logistic_loss, logistic_flow, normalized_margin
+from limen.theory.kernel.classification.max_margin import margin_asymptotics, max_margin
+from limen.theory.kernel.classification.separability import separable_probability
+from limen.theory.kernel.classification.uniform_gap import least_squares_gap, uniform_gap
 from limen.theory.kernel.interpolating_smoother import (
     nearest_neighbour_risk,
     neighbour_squared_distance,
     singular_smoother_risk,
 )
-from limen.theory.kernel.logistic_flow import log_logistic_loss, logistic_flow, normalized_margin
-from limen.theory.kernel.max_margin import margin_asymptotics, max_margin
 from limen.theory.kernel.min_norm import covariance_error, interpolator_risk
-from limen.theory.kernel.separability import separable_probability
-from limen.theory.kernel.uniform_gap import least_squares_gap, uniform_gap
 from limen.theory.spectra import MarchenkoPastur
 
 

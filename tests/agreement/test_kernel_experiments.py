@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.bbp_transition import BBPTransition
-from limen.experiments.double_descent import DoubleDescent
-from limen.experiments.marchenko_pastur import MarchenkoPasturBulk
-from limen.experiments.random_features import RandomFeaturesPeak
-from limen.experiments.random_features_flow import RandomFeaturesFlow
-from limen.experiments.ridge_early_stopping import RidgeEarlyStopping
+from limen.experiments.kernel.double_descent import DoubleDescent
+from limen.experiments.kernel.random_features import RandomFeaturesPeak
+from limen.experiments.kernel.random_features_flow import RandomFeaturesFlow
+from limen.experiments.kernel.ridge_early_stopping import RidgeEarlyStopping
+from limen.experiments.spectra.bbp_transition import BBPTransition
+from limen.experiments.spectra.marchenko_pastur import MarchenkoPasturBulk
 from limen.problem import InputError
 from limen.result import merge
 

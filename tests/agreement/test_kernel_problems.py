@@ -73,7 +73,7 @@ def test_the_flow_starts_at_the_size_of_target_and_labels():
 
 def test_the_simulated_flow_solves_its_differential_equation():
     """Small steps of gradient descent with weight decay on the same data."""
-    from limen.simulation.least_squares import draw_least_squares
+    from limen.simulation.kernel.least_squares import draw_least_squares
 
     data = draw_least_squares(3, 30, 50, 0.5, **POPULATION)
     step, estimate = 1e-4, np.zeros(30)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from limen.simulation.least_squares import simulate_flow, simulate_gradient_descent, simulate_ridge
-from limen.simulation.random_features import simulate_random_features, simulate_random_features_flow
-from limen.simulation.spectral_estimators import RegressionErrors
+from limen.simulation.kernel.least_squares import simulate_flow, simulate_gradient_descent, simulate_ridge
+from limen.simulation.kernel.random_features import simulate_random_features, simulate_random_features_flow
+from limen.simulation.kernel.spectral_estimators import RegressionErrors
 from limen.theory.kernel import (
     gradient_descent_risk,
     kernel_flow,

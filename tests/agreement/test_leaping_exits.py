@@ -6,9 +6,9 @@ import pytest
 
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.simulation import leaping_exits
-from limen.simulation.exit_times import simulated_exit_times
-from limen.simulation.leaping_exits import leaping_exit_times
+from limen.simulation.one_pass import leaping_exits
+from limen.simulation.one_pass.exit_times import simulated_exit_times
+from limen.simulation.one_pass.leaping_exits import leaping_exit_times
 from limen.theory.one_pass.exit_time import exit_times
 
 

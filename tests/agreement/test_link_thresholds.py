@@ -9,9 +9,9 @@ import pytest
 
 from limen.problem.spec import InputError
 from limen.problem.targets import target
-from limen.simulation.amp import message_passing
-from limen.simulation.label_spectral import spectral_overlaps
-from limen.simulation.single_index import draw_single_index
+from limen.simulation.thresholds.amp import message_passing
+from limen.simulation.thresholds.label_spectral import spectral_overlaps
+from limen.simulation.thresholds.single_index import draw_single_index
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.bayes import bayes_overlap
 from limen.theory.thresholds.spectral_estimator import spectral_overlap, spectral_weight

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.incremental_learning import IncrementalLearning
-from limen.experiments.mean_field_committee import MeanFieldCommittee
-from limen.experiments.overparametrized_committee import OverparametrizedCommittee
+from limen.experiments.one_pass.incremental_learning import IncrementalLearning
+from limen.experiments.one_pass.mean_field_committee import MeanFieldCommittee
+from limen.experiments.one_pass.overparametrized_committee import OverparametrizedCommittee
 from limen.problem import InputError
 from limen.result import merge
 from limen.theory.one_pass.success import success_probability

@@ -10,14 +10,14 @@ import pytest
 from scipy.stats import t as student
 
 from limen.problem.spec import InputError
-from limen.simulation.lazy_training import lazy_training
-from limen.simulation.mlp import MLP, draw_parameters, empirical_ntk, forward, outputs
-from limen.simulation.mlp_training import train_by_descent, train_by_flow
-from limen.simulation.tangent_features import simulate_tangent_features
-from limen.theory.kernel.lazy import lazy_bounds, two_layer_lipschitz
-from limen.theory.kernel.linearized import linearized_descent, linearized_training
-from limen.theory.kernel.neural_tangent import ntk
-from limen.theory.kernel.tangent_model import tangent_model
+from limen.simulation.kernel.lazy_training import lazy_training
+from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk, forward, outputs
+from limen.simulation.kernel.mlp_training import train_by_descent, train_by_flow
+from limen.simulation.kernel.tangent_features import simulate_tangent_features
+from limen.theory.kernel.tangent.lazy import lazy_bounds, two_layer_lipschitz
+from limen.theory.kernel.tangent.linearized import linearized_descent, linearized_training
+from limen.theory.kernel.tangent.neural_tangent import ntk
+from limen.theory.kernel.tangent.tangent_model import tangent_model
 
 GENERATOR = np.random.default_rng(0)
 INPUTS, FRESH = GENERATOR.standard_normal((10, 10)), GENERATOR.standard_normal((20, 10))

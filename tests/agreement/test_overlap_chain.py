@@ -11,8 +11,8 @@ from scipy.stats import kstest, norm
 import limen
 from limen.gaussian.start_weights import start_overlaps
 from limen.problem import InputError
-from limen.simulation import chain_steps, overlap_chain
-from limen.simulation.overlap_chain import chain
+from limen.simulation.one_pass import chain_steps, overlap_chain
+from limen.simulation.one_pass.overlap_chain import chain
 
 D, SEEDS, STEPS, RATE, NOISE = 60, 4000, (30, 90), 3.0, 0.3
 Q0 = np.array([[1.0, 0.2], [0.2, 0.8]])

@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 import limen
 from limen.comparison import compare
-from limen.experiments.phase_retrieval_sgd import PhaseRetrievalSGD
+from limen.experiments.one_pass.phase_retrieval_sgd import PhaseRetrievalSGD
 from limen.result import merge
 from limen.theory.one_pass import phase_retrieval
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import norm
 
 from limen.problem import InputError
-from limen.simulation.random_matrices import stream_generator
+from limen.simulation.spectra.random_matrices import stream_generator
 from limen.spectra import (
     CovarianceLaw,
     MarchenkoPastur,

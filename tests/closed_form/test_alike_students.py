@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from limen.experiments.sgd_regimes import SGDRegimes
+from limen.experiments.one_pass.sgd_regimes import SGDRegimes
 from limen.problem import InputError
 from limen.theory.one_pass import alike_students
 from limen.theory.one_pass.alike_students import AlikeErfPopulation, alike_flows, alike_noise_dominated_flow

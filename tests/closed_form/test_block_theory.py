@@ -10,7 +10,7 @@ from scipy.special import expit, softmax
 
 import limen
 from limen import GaussianMixture, OverlapStart, XorMixture, effective
-from limen.theory.effective.block_spectrum import WeightedInputs, block_spectrum
+from limen.theory.effective.mixtures.block_spectrum import WeightedInputs, block_spectrum
 
 INF = math.inf
 CHANCES = np.array([0.2, 0.3, 0.5])

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import linprog, minimize, minimize_scalar
 
 from limen.problem import InputError
-from limen.simulation.capacity import linear_rademacher, quadratic_supremum, relu_rademacher_lower
-from limen.simulation.separability import is_separable, perceptron, separable_count
-from limen.theory.kernel.capacity import (
+from limen.simulation.kernel.capacity import linear_rademacher, quadratic_supremum, relu_rademacher_lower
+from limen.simulation.kernel.separability import is_separable, perceptron, separable_count
+from limen.theory.kernel.classification.capacity import (
     finite_class_bound,
     gaussian_linear_rademacher,
     half_space_bound,
@@ -20,15 +20,15 @@ from limen.theory.kernel.capacity import (
     two_layer_rademacher_bound,
     vc_rate,
 )
-from limen.theory.kernel.max_margin import max_margin
-from limen.theory.kernel.separability import (
+from limen.theory.kernel.classification.max_margin import max_margin
+from limen.theory.kernel.classification.separability import (
     capacity_transition,
     log_half_space_labelings,
     log_separable_probability,
     perceptron_mistake_bound,
     separable_probability,
 )
-from limen.theory.kernel.uniform_gap import least_squares_gap, uniform_gap
+from limen.theory.kernel.classification.uniform_gap import least_squares_gap, uniform_gap
 from limen.theory.spectra import MarchenkoPastur
 
 

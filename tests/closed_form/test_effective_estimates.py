@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from limen.effective import Estimate, derive, momentum, run
-from limen.experiments.effective_dynamics import EffectiveDynamicsCheck
+from limen.experiments.effective.effective_dynamics import EffectiveDynamicsCheck
 from limen.theory.effective.equilibria import find_fixed_points
 from limen.theory.effective.estimates import pooled, spread
 from limen.theory.effective.moments import Moments

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import limen
 from limen import GaussianMixture, InputError, OverlapStart, XorMixture, effective
-from limen.theory.effective.mixture_flow import MixtureState, mixture_drift
+from limen.theory.effective.mixtures.mixture_flow import MixtureState, mixture_drift
 
 INF = math.inf
 

@@ -6,7 +6,7 @@ from scipy.special import ndtr, ndtri
 
 import limen
 from limen import BinaryMixture, InputError, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor, effective
-from limen.simulation.tensor_sgd import sample_gradient
+from limen.simulation.effective.tensor_sgd import sample_gradient
 from limen.theory.effective.search_law import SearchRates, survival
 from limen.theory.effective.sphere_drift import SphereDrift
 

@@ -9,9 +9,9 @@ from scipy.special import erf, ndtr
 import limen
 from limen import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor, effective
 from limen.precision import in_double
-from limen.simulation.spherical_chain import overlap_step, sample_block, solve_seeds
-from limen.simulation.spherical_losses import spherical_loss
-from limen.simulation.tensor_chain import tensor_block, tensor_step
+from limen.simulation.effective.spherical_chain import overlap_step, sample_block, solve_seeds
+from limen.simulation.effective.spherical_losses import spherical_loss
+from limen.simulation.effective.tensor_chain import tensor_block, tensor_step
 from limen.theory.effective.search_moments import search_moments
 from limen.theory.effective.search_phase import search_rates
 from limen.theory.effective.sphere_drift import SphereDrift

@@ -7,7 +7,7 @@ from scipy.special import digamma
 from scipy.stats import ks_2samp
 
 from limen.problem import InputError
-from limen.simulation.exit_times import simulated_exit_times
+from limen.simulation.one_pass.exit_times import simulated_exit_times
 from limen.theory.one_pass import exit_time as module
 from limen.theory.one_pass.exit_time import (
     amplitude_factor,

@@ -8,17 +8,17 @@ import pytest
 import xarray as xr
 
 import limen
-from limen.experiments.complexity_growth import ComplexityGrowth
 from limen.experiments.experiment import Experiment
-from limen.experiments.flow_witness import CURVES, curves, network_deviations, orthogonal, sizes
-from limen.experiments.interpolation_diagram import InterpolationDiagram
-from limen.experiments.interpolation_threshold import InterpolationThreshold
-from limen.experiments.lazy_vs_feature import LazyVersusFeature, _curves
-from limen.experiments.learn_then_overfit import LearnThenOverfit
-from limen.experiments.mean_field_flow import MeanFieldFlow
-from limen.experiments.noise_witness import dimensions, remaining
-from limen.experiments.overfitting_bound import OverfittingBound, first_time
-from limen.experiments.unlearning import Unlearning
+from limen.experiments.flow.complexity_growth import ComplexityGrowth
+from limen.experiments.flow.flow_witness import CURVES, curves, network_deviations, orthogonal, sizes
+from limen.experiments.flow.interpolation_diagram import InterpolationDiagram
+from limen.experiments.flow.interpolation_threshold import InterpolationThreshold
+from limen.experiments.flow.lazy_vs_feature import LazyVersusFeature, _curves
+from limen.experiments.flow.learn_then_overfit import LearnThenOverfit
+from limen.experiments.flow.mean_field_flow import MeanFieldFlow
+from limen.experiments.flow.noise_witness import dimensions, remaining
+from limen.experiments.flow.overfitting_bound import OverfittingBound, first_time
+from limen.experiments.flow.unlearning import Unlearning
 from limen.problem.groups import neuron_groups
 from limen.result import Result
 

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy.optimize import brentq
 
 import limen
-from limen.experiments import (
+from limen.experiments.flow import (
     complexity_growth,
     flow_witness,
     interpolation_diagram,
@@ -21,7 +21,7 @@ from limen.experiments import (
     overfitting_bound,
     unlearning,
 )
-from limen.experiments.noise_witness import dimensions
+from limen.experiments.flow.noise_witness import dimensions
 from limen.problem.groups import neuron_groups
 from limen.result import Result
 

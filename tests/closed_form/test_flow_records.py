@@ -5,8 +5,8 @@ import pytest
 
 import limen
 from limen.problem.groups import neuron_groups
-from limen.simulation.flow_record import flow_rule, group_dataset
-from limen.simulation.sphere_flow import FlowPath, FlowRule, SphereFlow, descent_path
+from limen.simulation.flow.flow_record import flow_rule, group_dataset
+from limen.simulation.flow.sphere_flow import FlowPath, FlowRule, SphereFlow, descent_path
 
 # Neurons 0 and 2 start alike, neuron 1 does not; two latents in four dimensions, at three times.
 LAYER, OVERLAP = (1.0, -2.0, 1.0), ((0.1, 0.2), (0.0, -0.3), (0.1, 0.2))

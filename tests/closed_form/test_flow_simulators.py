@@ -7,12 +7,13 @@ import pytest
 
 import limen
 from limen.precision import in_double
-from limen.simulation import gaussian_model, gradient_flow, work
-from limen.simulation.fixed_sample import Sample
-from limen.simulation.flow_record import flow_rule
-from limen.simulation.sphere_flow import FlowRule, SphereFlow, chebyshev_step, flow_path
-from limen.simulation.symmetric_tensors import symmetric_powers
-from limen.simulation.target_tensors import target_tensors
+from limen.simulation import work
+from limen.simulation.descent.fixed_sample import Sample
+from limen.simulation.effective.symmetric_tensors import symmetric_powers
+from limen.simulation.flow import gaussian_model, gradient_flow
+from limen.simulation.flow.flow_record import flow_rule
+from limen.simulation.flow.sphere_flow import FlowRule, SphereFlow, chebyshev_step, flow_path
+from limen.simulation.flow.target_tensors import target_tensors
 
 # One dimension, sample size and noise for all: drawing a sample is compiled once.
 D = 20

@@ -22,7 +22,7 @@ from limen.problem.input_variances import input_variances
 from limen.problem.starts import Start
 from limen.result import Result
 from limen.simulation import training_record
-from limen.simulation.fixed_sample_training import prepare
+from limen.simulation.descent.fixed_sample_training import prepare
 from limen.simulation.two_layer_gradient import Weights, functions_of, risk_and_gradient
 from limen.verbs import simulate
 

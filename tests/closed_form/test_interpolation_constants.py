@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import quad
 
 from limen.problem import InputError
-from limen.simulation.least_squares_descent import descend_to_interpolator
-from limen.simulation.nearest_neighbours import (
+from limen.simulation.kernel.least_squares_descent import descend_to_interpolator
+from limen.simulation.kernel.nearest_neighbours import (
     nearest_neighbour_regression,
     neighbour_distances,
     singular_nadaraya_watson,

@@ -5,13 +5,13 @@ import pytest
 
 from limen import InputError
 from limen.experiments.number_list import number_list
-from limen.simulation.least_squares import draw_least_squares, spectral_errors
-from limen.simulation.random_features import draw_random_features, random_features_errors
-from limen.simulation.random_features_ridge import ridge_errors_by_width
-from limen.simulation.random_matrices import draw_covariance
-from limen.simulation.ridgeless import ridgeless_errors
-from limen.simulation.spectral_estimators import ridge_shrinkages
-from limen.simulation.spiked_covariance import spiked_top
+from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
+from limen.simulation.kernel.random_features import draw_random_features, random_features_errors
+from limen.simulation.kernel.random_features_ridge import ridge_errors_by_width
+from limen.simulation.kernel.ridgeless import ridgeless_errors
+from limen.simulation.kernel.spectral_estimators import ridge_shrinkages
+from limen.simulation.spectra.random_matrices import draw_covariance
+from limen.simulation.spectra.spiked_covariance import spiked_top
 
 
 @pytest.mark.parametrize("samples", [25, 80])

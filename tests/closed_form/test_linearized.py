@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from limen.problem.spec import InputError
-from limen.theory.kernel.lazy import largest_second_derivative, lazy_bounds, two_layer_lipschitz
-from limen.theory.kernel.linearized import linearized_descent, linearized_training, nearest_interpolator
+from limen.theory.kernel.tangent.lazy import largest_second_derivative, lazy_bounds, two_layer_lipschitz
+from limen.theory.kernel.tangent.linearized import linearized_descent, linearized_training, nearest_interpolator
 
 GENERATOR = np.random.default_rng(2)
 N, M, PARAMETERS = 6, 4, 15

@@ -7,8 +7,13 @@ from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from limen.problem import InputError
-from limen.theory.kernel.logistic_flow import direction_error, log_logistic_loss, logistic_flow, normalized_margin
-from limen.theory.kernel.max_margin import margin_asymptotics, max_margin
+from limen.theory.kernel.classification.logistic_flow import (
+    direction_error,
+    log_logistic_loss,
+    logistic_flow,
+    normalized_margin,
+)
+from limen.theory.kernel.classification.max_margin import margin_asymptotics, max_margin
 
 
 def labelled_points(seed, samples, dimension, gap=0.3):

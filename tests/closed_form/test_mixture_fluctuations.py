@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import cumulative_simpson
 
 from limen import BinaryMixture
-from limen.theory.effective.mixture_fluctuations import overlap_fluctuations, step_moments
+from limen.theory.effective.mixtures.mixture_fluctuations import overlap_fluctuations, step_moments
 
 
 def normal_grid():

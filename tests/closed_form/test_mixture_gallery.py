@@ -8,14 +8,14 @@ import pytest
 import xarray as xr
 
 from limen import XorMixture, effective
-from limen.experiments.outlier_emergence import OutlierEmergence
-from limen.experiments.spectral_alignment import SpectralAlignment
-from limen.experiments.spectral_alignment_xor import SpectralAlignmentXor
-from limen.experiments.xor_lottery import XorLottery
-from limen.experiments.xor_mixture import XorTraining
-from limen.experiments.xor_starts import directed_start
+from limen.experiments.effective.outlier_emergence import OutlierEmergence
+from limen.experiments.effective.spectral_alignment import SpectralAlignment
+from limen.experiments.effective.spectral_alignment_xor import SpectralAlignmentXor
+from limen.experiments.effective.xor_lottery import XorLottery
+from limen.experiments.effective.xor_mixture import XorTraining
+from limen.experiments.effective.xor_starts import directed_start
 from limen.result import Result
-from limen.theory.effective.block_weights import Kind
+from limen.theory.effective.mixtures.block_weights import Kind
 
 KINDS: tuple[tuple[Kind, Any], ...] = (("hessian", effective.hessian_block), ("gradient", effective.gradient_block))
 

@@ -11,9 +11,8 @@ from scipy.special import expit, logsumexp, softmax
 import limen
 from limen import GaussianMixture, OverlapStart, XorMixture, effective
 from limen.gaussian.mixture_starts import drawn_start
-from limen.simulation.generators import numpy_generator
-from limen.simulation.mixture_blocks import fresh_inputs, sample_weights
-from limen.simulation.mixture_steps import (
+from limen.simulation.effective.mixture_blocks import fresh_inputs, sample_weights
+from limen.simulation.effective.mixture_steps import (
     Sample,
     Statistics,
     Weights,
@@ -22,10 +21,11 @@ from limen.simulation.mixture_steps import (
     xor_chain_step,
     xor_step,
 )
-from limen.simulation.mixture_training import rates_of, recorded_steps
-from limen.simulation.xor_alignment import measure_network
-from limen.simulation.xor_networks import train_networks
-from limen.theory.effective.xor_flow import XorState, xor_path
+from limen.simulation.effective.mixture_training import rates_of, recorded_steps
+from limen.simulation.effective.xor_alignment import measure_network
+from limen.simulation.effective.xor_networks import train_networks
+from limen.simulation.generators import numpy_generator
+from limen.theory.effective.mixtures.xor_flow import XorState, xor_path
 
 D = 9
 MEANS = np.array([[1.0, 0.2, -0.1], [0.2, 1.5, 0.3], [-0.1, 0.3, 0.8]])

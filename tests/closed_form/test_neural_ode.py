@@ -5,7 +5,12 @@ import pytest
 from scipy.linalg import expm
 
 from limen.problem import Activation, InputError
-from limen.simulation.residual_network import DepthWeights, draw_depth_weights, hidden_states, residual_network
+from limen.simulation.attention.residual_network import (
+    DepthWeights,
+    draw_depth_weights,
+    hidden_states,
+    residual_network,
+)
 from limen.theory.attention.neural_ode import neural_ode
 
 LINEAR, TANH = Activation(formula="linear"), Activation(formula="tanh")

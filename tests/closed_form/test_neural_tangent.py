@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from limen.problem.spec import InputError
-from limen.theory.kernel.neural_tangent import ntk
-from limen.theory.kernel.sphere_kernel import sphere_kernel
-from limen.theory.kernel.tangent_model import tangent_kernel, tangent_model
+from limen.theory.kernel.tangent.neural_tangent import ntk
+from limen.theory.kernel.tangent.sphere_kernel import sphere_kernel
+from limen.theory.kernel.tangent.tangent_model import tangent_kernel, tangent_model
 
 GENERATOR = np.random.default_rng(5)
 INPUTS, OTHERS = GENERATOR.standard_normal((7, 6)), GENERATOR.standard_normal((5, 6))

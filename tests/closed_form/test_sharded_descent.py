@@ -17,9 +17,9 @@ import json, sys
 import jax, numpy as np
 import limen
 from limen.problem.input_variances import input_variances
-from limen.simulation import fixed_sample, gradient_descent as simulator
-from limen.simulation.fixed_sample_training import prepare
-from limen.simulation.sharded_sample import row_mesh
+from limen.simulation.descent import fixed_sample, gradient_descent as simulator
+from limen.simulation.descent.fixed_sample_training import prepare
+from limen.simulation.descent.sharded_sample import row_mesh
 fixed_sample.BLOCK_ENTRIES = 4000
 
 problem = limen.TwoLayer(

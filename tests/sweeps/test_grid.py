@@ -34,7 +34,7 @@ def test_ranges_and_lists(toy):
 
 
 def test_commas_of_a_formula_do_not_separate_values():
-    from limen.experiments.learning_transition import LearningTransition
+    from limen.experiments.thresholds.learning_transition import LearningTransition
 
     assert values(LearningTransition, "target=z**2,max(z, 0)") == [("z**2", "max(z, 0)")]
     assert values(LearningTransition, "delta=3,5", sizes="40") == [((3.0,), (5.0,)), ((40.0,),)]

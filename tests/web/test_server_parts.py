@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
-from limen.experiments.perceptron import Perceptron
+from limen.experiments.kernel.perceptron import Perceptron
 from limen.storage import FileStore
 from limen.web import tasks
 from limen.web.app import create_app

@@ -7,18 +7,18 @@ from typing import Any
 from limen.gaussian.start_weights import LARGEST_D_WITH_WEIGHTS
 from limen.method import Method
 from limen.simulation.attention.self_attention import attention_particles
-from limen.simulation.gaussian_model import sampled_gaussian_model
-from limen.simulation.gradient_descent import gradient_descent
-from limen.simulation.gradient_flow import gradient_flow
-from limen.simulation.minibatch_sgd import minibatch_sgd
-from limen.simulation.mixture_training import mixture_chain, mixture_sgd, xor_chain, xor_sgd
-from limen.simulation.one_pass_sgd import one_pass_sgd
-from limen.simulation.overlap_chain import overlap_chain
-from limen.simulation.regression_flow import random_features_simulation, ridge_flow_simulation
-from limen.simulation.spherical_chain import spherical_chain
-from limen.simulation.spherical_sgd import spherical_sgd
-from limen.simulation.tensor_chain import tensor_chain
-from limen.simulation.tensor_sgd import largest_dimension, tensor_sgd
+from limen.simulation.descent.gradient_descent import gradient_descent
+from limen.simulation.descent.minibatch_sgd import minibatch_sgd
+from limen.simulation.effective.mixture_training import mixture_chain, mixture_sgd, xor_chain, xor_sgd
+from limen.simulation.effective.spherical_chain import spherical_chain
+from limen.simulation.effective.spherical_sgd import spherical_sgd
+from limen.simulation.effective.tensor_chain import tensor_chain
+from limen.simulation.effective.tensor_sgd import largest_dimension, tensor_sgd
+from limen.simulation.flow.gaussian_model import sampled_gaussian_model
+from limen.simulation.flow.gradient_flow import gradient_flow
+from limen.simulation.kernel.regression_flow import random_features_simulation, ridge_flow_simulation
+from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
+from limen.simulation.one_pass.overlap_chain import overlap_chain
 
 # An exact chain answers the same problems as the training it reduces and stands after it: by name, or where d is too
 # large (REDUCTIONS).

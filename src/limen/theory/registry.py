@@ -4,8 +4,8 @@ from limen.method import Method
 from limen.theory.attention.equiangular_problem import equiangular_tokens
 from limen.theory.descent.solve import descent
 from limen.theory.effective.effective_ode import effective_ode
-from limen.theory.effective.mixture_flow import mixture_flow
-from limen.theory.effective.xor_flow import xor_flow
+from limen.theory.effective.mixtures.mixture_flow import mixture_flow
+from limen.theory.effective.mixtures.xor_flow import xor_flow
 from limen.theory.flow.solve import gaussian_model_flow
 from limen.theory.kernel.random_features_problem import random_features_problem
 from limen.theory.kernel.ridge_problem import ridge_problem

@@ -25,7 +25,7 @@ from limen.theory.effective.equilibria import FixedPoint, find_fixed_points
 from limen.theory.effective.estimates import Estimate, pooled
 from limen.theory.effective.flow import integrate_flow
 from limen.theory.effective.lifting import normalized_singular_values
-from limen.theory.effective.memory import check_forgotten
+from limen.theory.effective.mixtures.memory import check_forgotten
 from limen.theory.effective.moments import Moments
 from limen.theory.effective.portrait import portrait
 from limen.theory.effective.sampling import Sampling, closing

@@ -1,7 +1,7 @@
 """Ridge regression, random features and kernels in the proportional limit: closed forms, and risk at every time."""
 
 from limen.theory.kernel.activation_moments import ActivationMoments, activation_moments
-from limen.theory.kernel.capacity import (
+from limen.theory.kernel.classification.capacity import (
     finite_class_bound,
     gaussian_linear_rademacher,
     half_space_bound,
@@ -9,6 +9,31 @@ from limen.theory.kernel.capacity import (
     rademacher_gap_bound,
     two_layer_rademacher_bound,
     vc_rate,
+)
+from limen.theory.kernel.classification.logistic_flow import (
+    direction_error,
+    log_logistic_loss,
+    logistic_flow,
+    normalized_margin,
+)
+from limen.theory.kernel.classification.max_margin import (
+    MarginAsymptotics,
+    MaxMargin,
+    margin_asymptotics,
+    max_margin,
+)
+from limen.theory.kernel.classification.separability import (
+    capacity_transition,
+    log_half_space_labelings,
+    log_separable_probability,
+    perceptron_mistake_bound,
+    separable_probability,
+)
+from limen.theory.kernel.classification.uniform_gap import (
+    FitGap,
+    UniformGap,
+    least_squares_gap,
+    uniform_gap,
 )
 from limen.theory.kernel.filters import (
     gradient_descent_risk,
@@ -23,39 +48,12 @@ from limen.theory.kernel.interpolating_smoother import (
     singular_smoother_bandwidth,
     singular_smoother_risk,
 )
-from limen.theory.kernel.lazy import (
-    LazyBounds,
-    largest_second_derivative,
-    lazy_bounds,
-    two_layer_lipschitz,
-)
-from limen.theory.kernel.linearized import (
-    LinearizedTraining,
-    linearized_descent,
-    linearized_training,
-    nearest_interpolator,
-)
-from limen.theory.kernel.logistic_flow import (
-    direction_error,
-    log_logistic_loss,
-    logistic_flow,
-    normalized_margin,
-)
-from limen.theory.kernel.max_margin import (
-    MarginAsymptotics,
-    MaxMargin,
-    margin_asymptotics,
-    max_margin,
-)
 from limen.theory.kernel.min_norm import (
     DescentLimit,
     covariance_error,
     descent_limit,
     interpolator_risk,
     largest_stable_step,
-)
-from limen.theory.kernel.neural_tangent import (
-    ntk,
 )
 from limen.theory.kernel.random_features import (
     random_features,
@@ -70,26 +68,28 @@ from limen.theory.kernel.random_features_flow import (
 from limen.theory.kernel.random_features_spectrum import random_features_spectrum
 from limen.theory.kernel.ridge import optimal_ridge, ridge
 from limen.theory.kernel.risk import FilterRisk, RandomFeaturesRisk, RidgeRisk
-from limen.theory.kernel.separability import (
-    capacity_transition,
-    log_half_space_labelings,
-    log_separable_probability,
-    perceptron_mistake_bound,
-    separable_probability,
+from limen.theory.kernel.tangent.lazy import (
+    LazyBounds,
+    largest_second_derivative,
+    lazy_bounds,
+    two_layer_lipschitz,
 )
-from limen.theory.kernel.sphere_kernel import (
+from limen.theory.kernel.tangent.linearized import (
+    LinearizedTraining,
+    linearized_descent,
+    linearized_training,
+    nearest_interpolator,
+)
+from limen.theory.kernel.tangent.neural_tangent import (
+    ntk,
+)
+from limen.theory.kernel.tangent.sphere_kernel import (
     SphereKernel,
     sphere_kernel,
 )
-from limen.theory.kernel.tangent_model import (
+from limen.theory.kernel.tangent.tangent_model import (
     tangent_kernel,
     tangent_model,
-)
-from limen.theory.kernel.uniform_gap import (
-    FitGap,
-    UniformGap,
-    least_squares_gap,
-    uniform_gap,
 )
 
 __all__ = [

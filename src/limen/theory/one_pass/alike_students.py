@@ -19,11 +19,11 @@ from limen.problem import InputError
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.theory.one_pass.committee import checked_activation
-from limen.theory.one_pass.erf_population import arcsine_kernel, field_drift, tilted_squares
 from limen.theory.one_pass.flow import checked_tolerance, flow_result
 from limen.theory.one_pass.integration import Motion, Schedule, integrate_many, integrate_one
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
-from limen.theory.one_pass.population import Population, radial
+from limen.theory.one_pass.populations.erf_population import arcsine_kernel, field_drift, tilted_squares
+from limen.theory.one_pass.populations.population import Population, radial
 from limen.theory.one_pass.right_hand_side import check_rate_and_noise
 
 # Two whose overlaps are followed, and two of the others.

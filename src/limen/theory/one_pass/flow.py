@@ -13,7 +13,6 @@ from limen.problem import Activation, InputError
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.theory.one_pass.committee import checked_activation, committee_population
-from limen.theory.one_pass.frozen_points import POINTS
 from limen.theory.one_pass.integration import (
     STIFF_RATIO,
     Motion,
@@ -25,9 +24,10 @@ from limen.theory.one_pass.integration import (
     schedule,
 )
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
+from limen.theory.one_pass.populations.smooth_population import SmoothPopulation
 from limen.theory.one_pass.right_hand_side import check_rate_and_noise
-from limen.theory.one_pass.smooth_population import SmoothPopulation
 from limen.theory.one_pass.symmetry import lasting_symmetry
 
 CITATIONS = ("saad1995", "goldt2019")

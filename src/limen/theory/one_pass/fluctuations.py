@@ -25,13 +25,13 @@ from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.theory.one_pass.flow import CITATIONS
-from limen.theory.one_pass.frozen_points import POINTS
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.integration import MOST_STEPS, Motion
 from limen.theory.one_pass.overlap_ode import given_overlaps, population_of, problem_motion, refuses
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
-from limen.theory.one_pass.population import Population
-from limen.theory.one_pass.sampled_population import SampledPopulation
+from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
+from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
 TOLERANCE = 1e-7
 NODES = 48

@@ -12,7 +12,7 @@ import numpy as np
 from limen.problem.rates import rate_function
 from limen.problem.spec import InputError
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.right_hand_side import Speeds, gradient_slope, overlap_slope, projected
 
 MOST_STEPS = 200_000

@@ -20,10 +20,10 @@ from limen.theory.one_pass.flow import (
     motion_of,
     solver_of,
 )
-from limen.theory.one_pass.frozen_points import POINTS
 from limen.theory.one_pass.integration import Motion, integrate_many, integrate_one
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.symmetry import lasting_symmetry
 
 

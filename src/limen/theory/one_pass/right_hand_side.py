@@ -17,9 +17,9 @@ import numpy as np
 from limen.precision import in_double
 from limen.problem.spec import InputError
 from limen.theory.one_pass.committee import committee_population
-from limen.theory.one_pass.frozen_points import POINTS
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
 
 
 class Speeds(NamedTuple):

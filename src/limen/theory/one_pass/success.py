@@ -20,7 +20,7 @@ from limen.result import Result
 from limen.theory.one_pass.committee import checked_activation, committee_population
 from limen.theory.one_pass.integration import Motion, Schedule, integrate
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.population import Population
 
 CITATIONS = ("safran2018", "goldt2019")
 FIRST_HORIZON, FACTOR, LAST_HORIZON = 50.0, 4.0, 51_200.0

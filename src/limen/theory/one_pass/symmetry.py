@@ -5,7 +5,7 @@ import numpy as np
 
 from limen.theory.one_pass.integration import Motion
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.population import Population
+from limen.theory.one_pass.populations.population import Population
 
 # Equal to this part of their size, two units count as exchangeable.
 SAME = 1e-13

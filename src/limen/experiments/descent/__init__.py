@@ -1,0 +1,1 @@
+"""Experiments on gradient descent on a fixed sample."""

@@ -1,0 +1,1 @@
+"""Experiments on effective dynamics."""

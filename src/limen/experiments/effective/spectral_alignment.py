@@ -1,0 +1,156 @@
+"""Spectral alignment of k-class logistic regression: SGD ends up inside the outlier eigenspace of its own Hessian."""
+
+import time as clock
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.problem import GaussianMixture
+from limen.result import Result
+from limen.simulation.effective.mixture_blocks import measure_block
+from limen.theory.effective.mixtures.blocks import block_path
+
+MATRICES = ("hessian", "gradient")
+NAMES = ("alignment", "eigenvalue")
+SYMBOLS = {"hessian": "H", "gradient": "G"}
+RANKS_DRAWN = 6
+# Theory is drawn at this many times as many times as it is compared.
+FINER = 3
+
+
+class SpectralAlignment(Experiment):
+    r"""Blocks of test Hessian and gradient second moment of logistic regression on $k$ Gaussian clouds, along training.
+
+    Online SGD $x\leftarrow x-\frac cd(\nabla L+\beta x)$ on classes with means $\mu_a$ and noise $I_d/\lambda$. On a
+    fresh test set of $\tilde M$ samples the block $H_{11}=\frac1{\tilde M}\sum\pi_1(1-\pi_1)YY^\top$ is a bulk plus at
+    most $k$ outliers whose eigenvectors span the means; so is $G_{11}=\frac1{\tilde M}\sum e_1^2YY^\top$. The
+    alignment $\rho=\|P_Ex^1\|/\|x^1\|$ with the $k$ leading eigenvectors rises from $O(\sqrt{k/d})$ to a plateau in
+    a time $1/\beta$ at most, and the eigenvalue of the block's own mean leaves the other $k-1$ soon after the start.
+    Lines: $d,\tilde M\to\infty$ at fixed $\tilde M/d$; small test sets hide outliers, those of $G$ first.
+
+    What to see: $\rho$ close to 1 for $H$, lower for $G$ at few test samples; outliers that separate from the bulk and
+    from each other. The squared alignment and the sum of the leading eigenvalues of $H$ are compared: single
+    near-degenerate outliers mix, and the edge of $G$ is soft, set by the few worst classified samples.
+
+    Parameters of the published figures. Alignment along training, its coordinates, and separation of outliers (figures
+    1.3, 1.4, 1.7 of the source): `classes=10, sharpness=10, penalty=0.01, step=1, d=1000` (or 500),
+    `test_samples_per_dim=10`. Source: Ben Arous, Gheissari, Huang & Jagannath 2023 (arXiv 2310.03010).
+    """
+
+    name: ClassVar[str] = "spectral-alignment"
+    source: ClassVar[str] = "Mathematics of deep learning"
+    summary: ClassVar[str] = (
+        "SGD on a Gaussian mixture aligns with the outlier eigenspaces of Hessian and gradient matrix."
+    )
+    citations: ClassVar[tuple[str, ...]] = ("benarous2023",)
+    default_seeds: ClassVar[int] = 12
+    compared: ClassVar[tuple[str, ...] | None] = ("alignment_squared", "leading_sum")
+    quick: ClassVar[dict[str, object]] = {"d": 60, "classes": 2, "time": 4.0, "records": 3}
+
+    classes: int = Field(3, ge=2, le=20, description="classes k")
+    sharpness: float = Field(10.0, ge=0.1, le=1e6, description="inverse noise variance λ")
+    penalty: float = Field(0.05, gt=0.0, le=1.0, description="penalty β on the weights")
+    step: float = Field(1.0, gt=0.0, le=10.0, description="step constant c (steps c/d)")
+    test_samples_per_dim: float = Field(8.0, ge=0.1, le=100.0, description="test samples per dimension, M/d")
+    time: float = Field(20.0, gt=0.0, le=1000.0, description="training time t = steps × c/d")
+    records: int = Field(7, ge=2, le=200, description="times at which blocks are looked at, from time 0")
+    d: int = Field(400, ge=40, le=4000, description="dimension d of the inputs")
+
+    def problem(self) -> GaussianMixture:
+        """The mixture, equal classes with orthonormal means."""
+        return GaussianMixture(
+            classes=self.classes, sharpness=self.sharpness, penalty=self.penalty, step=self.step
+        )  # fmt: skip
+
+    def times(self) -> np.ndarray:
+        """Denser at the start, where outliers separate."""
+        return self._fine_times()[::FINER]
+
+    def _fine_times(self) -> np.ndarray:
+        return self.time * np.linspace(0.0, 1.0, FINER * (self.records - 1) + 1) ** 2
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = clock.perf_counter()
+        fine = self._fine_times()
+        paths = {m: block_path(self.problem(), fine, self.test_samples_per_dim, m) for m in MATRICES}
+        variables = {}
+        for matrix, path in paths.items():
+            compared = path.dataset.isel(time=slice(None, None, FINER))
+            curve = path.dataset.rename(time="fine")
+            variables |= {f"{name}_{matrix}": compared[name] for name in (*NAMES, "outliers")}
+            variables |= {f"curve_{name}_{matrix}": curve[name] for name in (*NAMES, "edge", "outliers")}
+        dataset = _with_compared(xr.Dataset(variables))
+        status = " ".join(path.status.capitalize() for path in paths.values())
+        statistics = {"seconds": clock.perf_counter() - began}
+        return Result(dataset, self.describe(), "theory", True, status, statistics, (), self.citations)
+
+    def simulate(self, seed: int) -> Result:
+        variables, seconds = {}, 0.0
+        for matrix in MATRICES:
+            run = measure_block(self.problem(), self.times(), self.test_samples_per_dim, self.d, [seed], matrix)
+            variables |= {f"{name}_{matrix}": run.dataset[name] for name in NAMES}
+            seconds += run.statistics["seconds"]
+        dataset = _with_compared(xr.Dataset(variables, attrs={"d": self.d}))
+        status = f"full SGD in d = {self.d}, blocks on fresh test sets."
+        return Result(
+            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
+        )
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        times, data = self.times(), theory.dataset
+        fine = data.fine.values
+        label = "" if simulation is None else f"SGD, {len(simulation.seeds)} runs"
+        aligned: list[Mark] = []
+        for colour, matrix in enumerate(MATRICES):
+            symbol = f"$E_{{{self.classes}}}({SYMBOLS[matrix]}_{{11}})$"
+            aligned.append(Line(fine, data[f"curve_alignment_{matrix}"].values, symbol, colour))
+            if simulation is not None:
+                mean, error = mean_and_error(simulation.dataset[f"alignment_{matrix}"].values)
+                aligned.append(Points(times, mean, error, label if colour == 0 else "", colour))
+        time_label = r"time $t$ = samples $\times\,c/d$"
+        panels = [Panel(time_label, r"alignment $\rho(x^1,E)$", aligned, y_range=(0.0, 1.05))]
+        for matrix in MATRICES:
+            values = data[f"curve_eigenvalue_{matrix}"].values
+            edge = data[f"curve_edge_{matrix}"].values
+            marks: list[Mark] = [Band(fine, np.zeros_like(edge), edge, "bulk, up to its edge", 6)]
+            for rank in range(min(self.classes, RANKS_DRAWN)):
+                # Ranks that have not left the bulk lie at its edge: no line there.
+                out = np.where(data[f"curve_outliers_{matrix}"].values > rank, values[:, rank], np.nan)
+                marks.append(Line(fine, out, colour=rank))
+                if simulation is not None:
+                    mean, error = mean_and_error(simulation.dataset[f"eigenvalue_{matrix}"].values[..., rank])
+                    marks.append(Points(times, mean, error, "", rank))
+            panels.append(Panel(time_label, f"leading eigenvalues of ${SYMBOLS[matrix]}_{{11}}$", marks))
+        return Figure(
+            panels,
+            title=f"Spectral alignment, $k={self.classes}$, $\\lambda={self.sharpness:g}$, $\\beta={self.penalty:g}$, "
+            f"$d={self.d}$, $\\tilde M/d={self.test_samples_per_dim:g}$",
+        )
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        numbers = {"theory": _numbers(theory.dataset)}
+        last = theory.dataset.isel(time=-1)
+        numbers["theory"] |= {f"outliers_{matrix}": float(last[f"outliers_{matrix}"]) for matrix in MATRICES}
+        if simulation is not None:
+            numbers["simulation"] = _numbers(simulation.dataset.mean("seed"))
+        return numbers
+
+
+def _with_compared(dataset: xr.Dataset) -> xr.Dataset:
+    """Squares, which have no square-root bias where there is no alignment, and sums, in which mixing cancels."""
+    return dataset.assign(
+        alignment_squared=dataset.alignment_hessian**2, leading_sum=dataset.eigenvalue_hessian.sum("rank")
+    )
+
+
+def _numbers(dataset: xr.Dataset) -> dict[str, float]:
+    last = dataset.isel(time=-1)
+    return {
+        "final_alignment_hessian": float(last.alignment_hessian),
+        "final_alignment_gradient": float(last.alignment_gradient),
+        "top_eigenvalue_hessian": float(last.eigenvalue_hessian[0]),
+    }

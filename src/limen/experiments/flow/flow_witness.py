@@ -1,0 +1,199 @@
+r"""Witnesses of the flow chapter: the Gaussian model at two finite dimensions, and a real network beside it.
+
+The theory is the limit $d\to\infty$ of the Gaussian model at any width. Widths that show the regimes ($m=200$, $10^4$)
+need $d\gg m$ and $n=\alpha md$ samples of $d^2/2$ numbers each, out of reach; so the theory is solved at a small width
+as well and held against the Gaussian model there, where finite dimension is told from the limit by two dimensions.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import xarray as xr
+
+from limen.comparison import Comparison, compare
+from limen.experiments.figure import Line, Mark, Panel, Points, mean_and_error
+from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, activation, network, target
+from limen.result import Result
+from limen.simulation.flow.gaussian_model import sampled_gaussian_model
+from limen.simulation.flow.gradient_flow import gradient_flow
+from limen.theory.flow.solve import solve
+
+CURVES = ("train_loss", "test_loss", "second_layer", "overlap")
+WITNESSED = tuple(f"witness_{name}" for name in CURVES)
+# h without its constant and linear terms, for the activation of `quadratic_problem`.
+EFFECTIVE = (0.0, 0.0, 0.36)
+# Mean-field time up to which the network learns.
+LEARNING = 3.0
+# Local error of a step: far below the spread between seeds.
+STEP_TOLERANCE = 1e-3
+GRID_TOLERANCE = 3e-3
+# The part of the train loss at the start down to which theory and Gaussian model are compared.
+UNFITTED = 0.1
+GAUSSIAN, NETWORK = 0, 1
+
+
+def quadratic_problem(
+    width: int, samples_per_parameter: float, noise: float, label: Sequence[float] = (0.0, 1.0), start: float = 1.0
+) -> TwoLayer:
+    r"""$\sigma=0.8\,he_1+0.6\,he_2$ learns the target with Hermite coefficients `label`, all $a_j=$ `start`."""
+    return TwoLayer(
+        target(hermite=tuple(label), noise=noise),
+        network(width, activation(hermite=(0.0, 0.8, 0.6)), second_layer=start, train_second_layer=True),
+        GradientFlow(),
+        samples_per_dim=samples_per_parameter * width,
+    )
+
+
+def curves(result: Result) -> dict[str, np.ndarray]:
+    """Losses, $a$ and $v$ against time; all neurons start alike and there is one latent direction."""
+    dataset = result.dataset
+    return {name: dataset[name].values.reshape(dataset.sizes["time"]) for name in CURVES}
+
+
+def sizes(d: int) -> tuple[int, int]:
+    """The two dimensions of the Gaussian model: a third of `d`, and `d`."""
+    return d // 3, d
+
+
+def check_room(d: int, width: int) -> None:
+    """Refuses dimensions in which `width` neurons and the target cannot be orthogonal."""
+    if sizes(d)[0] <= width:
+        raise InputError(f"d must be at least {3 * (width + 1)} with {width} simulated neurons, got {d}.")
+
+
+def orthogonal(problem: TwoLayer) -> TwoLayer:
+    """Neurons start exactly orthogonal to each other and to the target, as in the theory: random ones are so up to
+    fluctuations of order $d^{-1/2}$, which would only add noise."""
+    start = OverlapStart(0.0, gram=np.eye(problem.network.width).tolist())
+    return TwoLayer(**{name: getattr(problem, name) for name in TwoLayer.model_fields} | {"start": start})
+
+
+def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Result]:
+    """One draw of the Gaussian model in each dimension, then in the last of them a network on real inputs with the
+    same start, neurons orthogonal to each other, and the same label noise."""
+    problem = orthogonal(problem)
+    models = [sampled_gaussian_model.solve(problem, times, d, seed, tolerance=STEP_TOLERANCE) for d in dimensions]
+    return [*models, gradient_flow.solve(problem, times, dimensions[-1], seed, tolerance=STEP_TOLERANCE)]
+
+
+def witness_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> tuple[list[Result], Result]:
+    """The Gaussian model in the two dimensions `sizes` of `d`, and a network in the larger one."""
+    *models, real = runs_in(sizes(d), problem, times, seed)
+    return models, real
+
+
+def witness_theory(problem: TwoLayer, times: np.ndarray) -> tuple[xr.Dataset, Result]:
+    """The theory at the width of the witnesses: `witness_*` along `witness_time`."""
+    found = solve(problem, times, tolerance=GRID_TOLERANCE)
+    variables = {f"witness_{name}": (("witness_time",), values) for name, values in curves(found).items()}
+    return xr.Dataset(variables, coords={"witness_time": times}), found
+
+
+def witness_simulation(
+    problem: TwoLayer, times: np.ndarray, d: int, seed: int, spec: dict, citations: tuple[str, ...]
+) -> Result:
+    """`witness_*` (seed, size, witness_time) of the Gaussian model and `network_*` (seed, witness_time)."""
+    models, real = witness_runs(problem, times, d, seed)
+    stacked = [curves(model) for model in models]
+    variables: dict = {
+        f"witness_{name}": (("seed", "size", "witness_time"), np.array([[part[name] for part in stacked]]))
+        for name in CURVES
+    }
+    variables |= {f"network_{name}": (("seed", "witness_time"), row[None]) for name, row in curves(real).items()}
+    coords = {"seed": [seed], "size": list(sizes(d)), "witness_time": times}
+    dataset = xr.Dataset(variables, coords=coords, attrs={"d": d})
+    return simulation_result(dataset, [*models, real], spec, seed, citations)
+
+
+def simulation_result(
+    dataset: xr.Dataset, runs: Sequence[Result], spec: dict, seed: int, citations: tuple[str, ...]
+) -> Result:
+    """The runs of one seed as one result, with the status of the first that failed."""
+    worst = next((run for run in runs if not run.ok), runs[-2])
+    statistics = {name: sum(run.statistics[name] for run in runs) for name in ("seconds", "gradients")}
+    return Result(dataset, spec, "simulation", worst.ok, worst.status, statistics, (seed,), citations)
+
+
+def compare_dimensions(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
+    """Simulations in two dimensions (along `size`) against the theory: a deviation $A/d$ is allowed, what stays is
+    not."""
+    parts = [
+        replace(simulation, dataset=simulation.dataset.sel(size=size, drop=True).assign_attrs(d=int(size)))
+        for size in simulation.dataset["size"].values
+    ]
+    return compare(theory, parts, variables=variables)
+
+
+def compare_unfitted(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:
+    r"""`compare_dimensions` at times until the train loss (of every start) has fallen to a tenth.
+
+    Nearer to interpolation the Gaussian model in $d=60$ is up to a tenth of the range away from its limit (second
+    layer, test loss), and dimensions as small as 20 do not follow $A/d$: there theory and simulations are drawn, not
+    judged. Larger dimensions are needed for that.
+    """
+    loss = theory.dataset.witness_train_loss
+    fitting = loss > UNFITTED * loss.isel(witness_time=0)
+    early = np.flatnonzero(fitting.any([dim for dim in loss.dims if dim != "witness_time"]).values)
+    first, second = (replace(part, dataset=part.dataset.isel(witness_time=early)) for part in (theory, simulation))
+    return compare_dimensions(first, second, variables)
+
+
+def witness_panels(width: int, theory: Result, simulation: Result | None) -> list[Panel]:
+    """Losses, and second layer with overlap, at the width of the witnesses: theory, Gaussian model, real networks."""
+    times = theory.dataset.witness_time.values[1:]
+    parts = (
+        (r"loss $e_{tr}$ (lower), $e_{ts}$ (upper)", ("train_loss", "test_loss")),
+        (r"second layer $a$ (upper), overlap $v$", ("second_layer", "overlap")),
+    )
+    panels = []
+    for label, names in parts:
+        marks: list[Mark] = []
+        for i, name in enumerate(names):
+            line = theory.dataset[f"witness_{name}"].values[1:]
+            marks.append(Line(times, line, "theory" if i == 0 else "", GAUSSIAN))
+            if simulation is None:
+                continue
+            found = simulation.dataset
+            d = int(found["size"].values[-1])
+            mean, error = mean_and_error(found[f"witness_{name}"].isel(size=-1).values)
+            marks.append(Points(times, mean[1:], error[1:], f"Gaussian model, $d={d}$" * (i == 0), GAUSSIAN))
+            mean, error = mean_and_error(found[f"network_{name}"].values)
+            marks.append(Points(times, mean[1:], error[1:], f"real networks, $d={d}$" * (i == 0), NETWORK))
+        panels.append(Panel("time $t$", label, marks, title=f"simulated width $m={width}$", x_scale="log"))
+    return panels
+
+
+def network_deviations(theory: Mapping, networks: Mapping, times: np.ndarray, learning: float) -> dict[str, float]:
+    """How far real networks are from the Gaussian model, in parts of each variable's range: the worst of test loss,
+    second layer and overlap up to the time `learning`, and the train loss at all times."""
+    early = times <= learning
+    apart = {name: np.abs(networks[name] - theory[name]) / max(np.ptp(theory[name]), 1e-12) for name in CURVES}
+    while_learning = max(float(apart[name][early].max()) for name in CURVES if name != "train_loss")
+    return {
+        "network_deviation_learning": while_learning,
+        "network_deviation_train_loss": float(apart["train_loss"].max()),
+    }
+
+
+def witness_headline(
+    theory: Result, simulation: Result | None, learning: float
+) -> tuple[dict[str, float], dict[str, float]]:
+    """At the width of the witnesses, for theory and simulation: least test loss and largest overlap of the Gaussian
+    model (larger dimension), and how far real networks are from it."""
+
+    def numbers(values: Mapping) -> dict[str, float]:
+        return {
+            "witness_least_test_loss": float(values["test_loss"].min()),
+            "witness_largest_overlap": float(values["overlap"].max()),
+        }
+
+    expected = {name: theory.dataset[f"witness_{name}"].values for name in CURVES}
+    times = theory.dataset.witness_time.values
+    ours = numbers(expected) | network_deviations(expected, expected, times, learning)
+    if simulation is None:
+        return ours, {}
+    means = simulation.dataset.mean("seed")
+    models = {name: means[f"witness_{name}"].isel(size=-1).values for name in CURVES}
+    networks = {name: means[f"network_{name}"].values for name in CURVES}
+    return ours, numbers(models) | network_deviations(expected, networks, times, learning)

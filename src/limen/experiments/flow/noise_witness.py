@@ -1,0 +1,79 @@
+r"""Witnesses of noise fitting: the Gaussian model at two finite dimensions, and a real network beside it.
+
+Labels are pure noise and $\sigma=he_p$, $p\ge2$: with the second layer at $\gamma\sqrt m$ the limit does not depend on
+the width $m$, so that a few neurons in a few dozen dimensions show it. The noise that was drawn moves every train loss
+of a run alike; compared is therefore the part of the initial train loss that remains.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from limen.experiments.figure import Mark, Points, mean_and_error
+from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, runs_in
+from limen.problem import GradientFlow, TwoLayer, activation, network, target
+from limen.result import Result
+
+
+def covariance(degree: int) -> list[float]:
+    """Coefficients of $h(q)=q^p$."""
+    return [0.0] * degree + [1.0]
+
+
+def noise_problem(
+    degree: int, width: int, samples_per_parameter: float, noise: float, second_layer: float, trained: bool
+) -> TwoLayer:
+    r"""A network of $\sigma=he_p$ on pure noise, all $a_j=$ `second_layer`, fixed or trained."""
+    return TwoLayer(
+        target(hermite=(0.0,), noise=noise),
+        network(
+            width,
+            activation(hermite=(0.0,) * degree + (1.0,)),
+            second_layer=second_layer,
+            train_second_layer=trained,
+        ),
+        GradientFlow(),
+        samples_per_dim=samples_per_parameter * width,
+    )
+
+
+def remaining(result: Result) -> np.ndarray:
+    """Train loss over its initial value; the first recorded time is 0."""
+    loss = result.dataset.train_loss.values.ravel()
+    return loss / loss[0]
+
+
+def dimensions(d: int) -> tuple[int, int]:
+    """The two dimensions of the Gaussian model: half of `d`, and `d`."""
+    return d // 2, d
+
+
+def noise_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> list[Result]:
+    """The Gaussian model in the two `dimensions` of `d`, then a real network in the larger one."""
+    return runs_in(dimensions(d), problem, times, seed)
+
+
+def theory_result(
+    dataset: xr.Dataset, solved: Sequence[Result], spec: dict[str, Any], began: float, citations: tuple[str, ...]
+) -> Result:
+    """Several solved flows as one result, begun at the clock's `began`; the status is the first that is not ok."""
+    worst = next((part for part in solved if not part.ok), None)
+    status = "the limit of the Gaussian model; real networks fit noise more slowly."
+    statistics = {"seconds": time.perf_counter() - began}
+    ok = worst is None
+    return Result(dataset, spec, "theory", ok, worst.status if worst else status, statistics, citations=citations)
+
+
+def witness_marks(
+    times: np.ndarray, model: np.ndarray | None, real: np.ndarray | None, d: int, named: bool
+) -> list[Mark]:
+    """Means over seeds of the Gaussian model and of real networks, (seed, point); none of what is None."""
+    marks: list[Mark] = []
+    if model is not None:
+        marks.append(Points(times, *mean_and_error(model), f"Gaussian model, $d={d}$" * named, GAUSSIAN))
+    if real is not None:
+        marks.append(Points(times, *mean_and_error(real), f"real networks, $d={d}$" * named, NETWORK))
+    return marks

@@ -1,0 +1,251 @@
+"""How late overfitting must come: what bounds for all networks say, beside what happens."""
+
+import time
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.comparison import Comparison
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.flow.flow_witness import (
+    CURVES,
+    LEARNING,
+    NETWORK,
+    STEP_TOLERANCE,
+    compare_dimensions,
+    orthogonal,
+)
+from limen.experiments.flow.noise_witness import dimensions
+from limen.problem import GradientFlow, TwoLayer, network, target
+from limen.result import Result
+from limen.simulation.flow.gradient_flow import gradient_flow
+from limen.theory.flow.bounds import bartlett_bound, generalization_bound, overfitting_bounds, overfitting_time_bound
+from limen.theory.flow.solve import solve
+
+LEARNT = ("test_loss", "second_layer", "overlap")
+# Overfitting times are looked for up to these times, in units of the width and of 1/alpha.
+PER_WIDTH, PER_LEARNING = 20.0, 30.0
+
+
+class OverfittingBound(Experiment):
+    r"""A network with a bounded activation learns a noisy linear target by gradient flow; how soon can it overfit?
+
+    Two statements hold for every such network. The second layer grows at most linearly, $|a_j|\le a_0+a_1\hat t$ in
+    mean-field time $\hat t=\alpha t$; and test exceeds train loss by at most $\frac{4AL}{\sqrt{n/d}}(\sqrt{Ey^2}+AS)$,
+    $A=\frac1m\lVert a\rVert_1$ (Rademacher complexity; Bartlett's $A/\sqrt{n/d}$ without constants). Together they
+    forbid overfitting before $\hat t\sim(n/d)^{1/4}$.
+
+    What to see: the bound on $a$ is within a factor of three while the network learns. The bound on the gap is vacuous
+    at any $n/d$ one can simulate, larger than the losses themselves by a factor of seven at the start and of thousands
+    later, and the overfitting time it excludes is zero up to $n/d$ of thousands; in truth overfitting comes at
+    $\hat t$ in proportion to $m$. Late, Bartlett's scale with the true $a$ is within a factor of ten.
+
+    The truth is the theory of the Gaussian model, and real networks beside it. Compared are test loss, second layer and
+    overlap of networks in two dimensions while they learn, $\hat t\le3$; no Gaussian model can be sampled for an
+    activation that is no polynomial. Source: Montanari & Urbani 2025 (arXiv 2502.21269).
+    """
+
+    name: ClassVar[str] = "overfitting-bound"
+    source: ClassVar[str] = "Learning then overfitting"
+    summary: ClassVar[str] = "Bounds on the gap of train and test loss, beside the gap: true, and far too large."
+    citations: ClassVar[tuple[str, ...]] = ("montanari2025", "bartlett1996", "bartlett2002")
+    default_seeds: ClassVar[int] = 36
+    compared: ClassVar[tuple[str, ...] | None] = tuple(f"learning_{name}" for name in LEARNT)
+    quick: ClassVar[dict[str, Any]] = {"width": 3, "largest_width": 10, "horizon": 3.0, "d": 16}
+
+    activation: Literal["tanh", "erf"] = Field("tanh", description="bounded activation σ")
+    width: int = Field(8, ge=2, le=32, description="number m of neurons")
+    samples_per_parameter: float = Field(0.5, ge=0.1, le=0.9, description="samples per parameter α = n/(md)")
+    noise: float = Field(0.3, gt=0.0, le=10.0, description="variance τ² of the label noise")
+    second_layer: float = Field(1.0, gt=0.0, le=10.0, description="start a₀ of the second layer")
+    gap: float = Field(0.12, gt=0.0, le=1.0, description="excess of test over train loss called overfitting")
+    horizon: float = Field(60.0, ge=1.0, le=1000.0, description="last time t")
+    largest_width: int = Field(10_000, ge=10, le=1_000_000, description="largest width of the overfitting times")
+    d: int = Field(96, ge=16, le=300, description="dimension of the inputs in simulations (and half of it)")
+
+    def problem(self, width: int) -> TwoLayer:
+        """The learning problem at one width."""
+        return TwoLayer(
+            target(hermite=(0.0, 1.0), noise=self.noise),
+            network(width, self.activation, second_layer=self.second_layer, train_second_layer=True),
+            GradientFlow(),
+            samples_per_dim=self.samples_per_parameter * width,
+        )
+
+    def times(self) -> np.ndarray:
+        return np.concatenate([[0.0], np.geomspace(0.1, self.horizon, 24)])
+
+    def learning(self) -> np.ndarray:
+        """Indices of the times at which networks learn."""
+        return np.flatnonzero(self.times() * self.samples_per_parameter <= LEARNING)
+
+    def widths(self) -> np.ndarray:
+        return np.unique(np.geomspace(10, self.largest_width, 4).round().astype(int))
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = time.perf_counter()
+        problem, times, alpha = self.problem(self.width), self.times(), self.samples_per_parameter
+        found, bounds = solve(problem, times), overfitting_bounds(problem, times, self.gap).dataset
+        curves = {name: found.dataset[name].values.reshape(times.size) for name in CURVES}
+        size, slope, power = float(bounds.activation_bound), float(bounds.activation_slope), 1.0 + self.noise
+        # Of an odd activation only the diagonal of the network's square is there at the start: a part 1/m.
+        own = self.width * (2.0 * curves["train_loss"][0] - power)
+        ratios = np.geomspace(10.0, 1e12, 111)
+        excluded = [
+            overfitting_time_bound(
+                self.gap, delta, self.second_layer, 0.5 * (power + own * alpha / delta), size, slope, power
+            )
+            for delta in ratios
+        ]
+        overfit = [alpha * self.overfitting_time(int(width)) for width in self.widths()]
+        variables: dict[str, Any] = {name: (("time",), values) for name, values in curves.items()}
+        variables |= {
+            "second_layer_bound": bounds.second_layer_bound,
+            "gap_bound": bounds.gap_bound,
+            "complexity_bound": (
+                ("time",), generalization_bound(curves["second_layer"], alpha * self.width, size, slope, power)
+            ),
+            "bartlett_scale": (("time",), [bartlett_bound(a, alpha * self.width) for a in curves["second_layer"]]),
+            "excluded_time": (("samples_per_dim",), excluded),
+            "overfitting_time": (("true_width",), overfit),
+        }  # fmt: skip
+        variables |= {f"learning_{name}": (("learning_time",), curves[name][self.learning()]) for name in LEARNT}
+        coords = {
+            "time": times, "learning_time": times[self.learning()], "samples_per_dim": ratios,
+            "true_width": self.widths(),
+        }  # fmt: skip
+        status = "exact for the Gaussian model, for real networks close while they learn." if found.ok else found.status
+        statistics = {"seconds": time.perf_counter() - began}
+        dataset = xr.Dataset(variables, coords=coords)
+        return Result(dataset, self.describe(), "theory", found.ok, status, statistics, citations=self.citations)
+
+    def overfitting_time(self, width: int) -> float:
+        """When test first exceeds train loss by `gap` in the theory, linearly between times; nan if it does not."""
+        end = max(PER_WIDTH * width, PER_LEARNING / self.samples_per_parameter)
+        found = solve(self.problem(width), np.geomspace(0.1, end, 101), tolerance=1e-2).dataset
+        return first_time(found.time.values, (found.test_loss - found.train_loss).values, self.gap)
+
+    def simulate(self, seed: int) -> Result:
+        problem, times = orthogonal(self.problem(self.width)), self.times()
+        both = dimensions(self.d)
+        runs = [gradient_flow.solve(problem, times, size, seed, tolerance=STEP_TOLERANCE) for size in both]
+        curves = {name: np.array([run.dataset[name].values.reshape(times.size) for run in runs]) for name in CURVES}
+        variables: dict[str, Any] = {name: (("seed", "time"), values[-1:]) for name, values in curves.items()}
+        variables |= {
+            f"learning_{name}": (("seed", "size", "learning_time"), curves[name][None, :, self.learning()])
+            for name in LEARNT
+        }
+        coords = {
+            "seed": [seed], "time": times, "learning_time": times[self.learning()], "size": list(both),
+        }  # fmt: skip
+        worst = next((run for run in runs if not run.ok), runs[-1])
+        statistics = {"seconds": sum(run.statistics["seconds"] for run in runs)}
+        dataset = xr.Dataset(variables, coords=coords, attrs={"d": self.d})
+        return Result(
+            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
+        )
+
+    def compare(self, theory: Result, simulation: Result) -> Comparison:
+        """Test loss, second layer and overlap of real networks in two dimensions while they learn."""
+        return compare_dimensions(theory, simulation, [f"learning_{name}" for name in LEARNT])
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        found, times = theory.dataset, self.times()[1:]
+        layers: list[Mark] = [
+            Line(times, found.second_layer_bound[1:], r"bound $a_0+a_1\hat{t}$", 6, dashed=True),
+            Line(times, found.second_layer[1:], "theory"),
+        ]
+        gaps: list[Mark] = [
+            Line(times, found.gap_bound[1:], "the theorem", 6, dashed=True),
+            Line(times, found.complexity_bound[1:], "with the true $a$", 2, dashed=True),
+            Line(times, found.bartlett_scale[1:], "Bartlett's scale", 3, dashed=True),
+            Line(times, (found.test_loss - found.train_loss)[1:], "theory"),
+        ]
+        truth = found.true_width * self.samples_per_parameter
+        excluded = np.where(found.excluded_time > 0.0, found.excluded_time, np.nan)
+        late: list[Mark] = [
+            Line(truth, found.overfitting_time, "theory"),
+            Line(found.samples_per_dim, excluded, "excluded before", 6, dashed=True),
+        ]
+        if simulation is not None:
+            label = f"real networks, $d={self.d}$"
+            mean, error = mean_and_error(simulation.dataset.second_layer.values[:, 1:])
+            layers.append(Points(times, mean, error, label, NETWORK))
+            mean, error = mean_and_error((simulation.dataset.test_loss - simulation.dataset.train_loss).values[:, 1:])
+            # Before learning the sign of the gap is that of the noise that was drawn.
+            seen = mean > 2.0 * error
+            gaps.append(Points(times[seen], mean[seen], error[seen], label, NETWORK))
+            at = self.samples_per_parameter * self.width
+            late.append(
+                Points([at], [self.samples_per_parameter * self.network_time(simulation)], None, label, NETWORK)
+            )
+        gaps.append(Threshold("vacuous above", y=float(found.test_loss.max())))
+        begins = self.begins(theory)
+        if np.isfinite(begins):
+            late.append(Threshold("bound begins", x=begins))
+        lowest = 0.3 * float((found.test_loss - found.train_loss)[1])
+        return Figure(
+            [
+                Panel("time $t$", "second layer $a$", layers, x_scale="log", y_scale="log"),
+                Panel(
+                    "time $t$", r"gap $e_{ts}-e_{tr}$ and its bounds", gaps, x_scale="log", y_scale="log",
+                    y_range=(max(lowest, 1e-4), 3.0 * float(found.gap_bound.max())),
+                ),
+                Panel(
+                    "samples per dimension $n/d$", rf"time $\hat{{t}}=\alpha t$ of a gap of {self.gap:g}", late,
+                    x_scale="log", y_scale="log",
+                ),
+            ],
+            title=rf"Bounds on overfitting: $m={self.width}$, $\alpha={self.samples_per_parameter:g}$, "
+            rf"$\tau^2={self.noise:g}$, {self.activation}",
+        )  # fmt: skip
+
+    def begins(self, theory: Result) -> float:
+        """The smallest $n/d$ at which the bound excludes any time; nan if it never does."""
+        found = theory.dataset
+        ratios = found.samples_per_dim.values[found.excluded_time.values > 0.0]
+        return float(ratios[0]) if ratios.size else float("nan")
+
+    def network_time(self, simulation: Result) -> float:
+        """When the mean gap of real networks reaches `gap`."""
+        means = simulation.dataset.mean("seed")
+        return first_time(self.times(), (means.test_loss - means.train_loss).values, self.gap)
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        found = theory.dataset
+        beginning, end = self.learning(), found.test_loss.values - found.train_loss.values
+
+        def numbers(values: xr.Dataset) -> dict[str, float]:
+            gap = (values.test_loss - values.train_loss).values
+            off = {name: np.abs((values[name] - found[name]).values) / np.ptp(found[name].values) for name in CURVES}
+            return {
+                "overfitting_time": first_time(self.times(), gap, self.gap),
+                "final_gap": float(gap[-1]),
+                "second_layer_share_of_bound": float(
+                    (values.second_layer / found.second_layer_bound).values[beginning[-1]]
+                ),
+                "network_deviation_learning": float(max(off[name][beginning].max() for name in LEARNT)),
+                "network_deviation_train_loss": float(off["train_loss"].max()),
+            }
+
+        bounds = {
+            "bound_over_gap": float(found.gap_bound.values[-1] / end[-1]),
+            "bartlett_over_gap": float(found.bartlett_scale.values[-1] / end[-1]),
+            "bound_begins_at_samples_per_dim": self.begins(theory),
+        }
+        values = {"theory": bounds | numbers(found)}
+        if simulation is not None:
+            values["simulation"] = numbers(simulation.dataset.mean("seed"))
+        return values
+
+
+def first_time(times: np.ndarray, gaps: np.ndarray, gap: float) -> float:
+    """When `gaps` first reach `gap`, linearly between times; nan if they do not."""
+    above = np.flatnonzero(gaps >= gap)
+    if not above.size or above[0] == 0:
+        return float("nan")
+    i = int(above[0])
+    return float(np.interp(gap, gaps[i - 1 : i + 1], times[i - 1 : i + 1]))

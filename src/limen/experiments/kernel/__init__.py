@@ -1,0 +1,1 @@
+"""Experiments on kernels, linear models and wide networks."""

@@ -1,0 +1,181 @@
+"""Logistic regression on separable data turns towards the max-margin direction, logarithmically slowly."""
+
+import time
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, thin
+from limen.result import Result
+from limen.simulation.kernel.logistic_regression import draw_labelled_points, logistic_descent
+from limen.theory.kernel.classification.logistic_flow import (
+    direction_error,
+    log_logistic_loss,
+    logistic_flow,
+    normalized_margin,
+)
+from limen.theory.kernel.classification.max_margin import margin_asymptotics
+
+EARLIEST_TIME, POINTS = 20.0, 13
+FAR = 60
+SHOWN = 3
+
+
+class MaxMarginFlow(Experiment):
+    r"""Gradient flow of logistic regression on separable points, $w(t)=\hat w\log t+\tilde w+o(1)$, up to $t=e^{1000}$.
+
+    $\hat w$ is the hard-margin separator, $\|\hat w\|=1/\gamma_{\max}$. The loss falls like $\|\hat w\|^2/t$; margin
+    and direction approach their limits like $1/\log t$, with constants that the multipliers $a_i$ of the support give:
+    $$(\gamma_{\max}-\gamma(t))\log t\to\frac1{\|\hat w\|}\Big[\max_i\log a_i-
+      \frac{\sum_ia_i\log a_i}{\sum_ia_i}\Big],\qquad
+      \Big\|\frac w{\|w\|}-\frac{\hat w}{\|\hat w\|}\Big\|\log t\to
+      \frac{\|P^\perp_{\hat w}\tilde w\|}{\|\hat w\|}.$$
+    The equation is solved in $\log(1+t)$, for the data of each seed; descent with step $\eta$, at $t=\eta k$, sees the
+    beginning.
+
+    What to see: plain descent on the line of the flow, far from the limit: a thousand times more steps would change
+    little. The dashed constants are reached at $\log t\sim100$ and beyond. A direction without constant belongs to data
+    whose support does not span the space. Source: Soudry, Hoffer, Nacson, Gunasekar & Srebro 2018.
+    """
+
+    name: ClassVar[str] = "max-margin"
+    source: ClassVar[str] = "Mathematics of deep learning"
+    summary: ClassVar[str] = "Logistic regression finds the largest margin, but only as fast as 1/log t."
+    citations: ClassVar[tuple[str, ...]] = ("soudry2018",)
+    default_seeds: ClassVar[int] = 8
+    paired: ClassVar[bool] = True
+    compared: ClassVar[tuple[str, ...] | None] = ("margin", "direction_error", "time_times_loss")
+    quick: ClassVar[dict[str, float]] = {"d": 2, "samples": 8, "latest_log_time": 20.0, "longest_descent": 200.0}
+
+    d: int = Field(3, ge=2, le=20, description="dimension d of the inputs")
+    samples: int = Field(30, ge=2, le=300, description="number n of labelled points")
+    gap: float = Field(0.2, ge=0.01, le=10.0, description="distance by which points are moved from the hyperplane")
+    step: float = Field(0.05, gt=0.0, le=1.0, description="step η of gradient descent")
+    longest_descent: float = Field(1000.0, ge=50.0, le=1e5, description="time t = ηk at which descent ends")
+    latest_log_time: float = Field(1000.0, ge=20.0, le=5000.0, description="log t at which the flow ends")
+
+    def step_counts(self) -> np.ndarray:
+        """Step counts of descent that are compared."""
+        times = np.geomspace(EARLIEST_TIME, self.longest_descent, POINTS)
+        return np.unique((times / self.step).round().astype(int))
+
+    def log_times(self) -> np.ndarray:
+        """Values of log t that descent reaches."""
+        return np.log(self.step * self.step_counts())
+
+    def far_log_times(self) -> np.ndarray:
+        """Values of log t for the whole flow."""
+        return np.geomspace(1.0, self.latest_log_time, FAR)
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = time.perf_counter()
+        seeds = seeds or tuple(range(self.default_seeds))
+        near, far = self.log_times(), self.far_log_times()
+        every = np.union1d(near, far)
+        curves: dict[str, list[np.ndarray]] = {}
+        constants = np.full((len(seeds), 4), np.nan)
+        for row, seed in enumerate(seeds):
+            points = self._points(seed)
+            limit = margin_asymptotics(points)
+            known = (limit.margin_constant, limit.direction_constant)
+            constants[row, :2] = 1.0 / np.sqrt(limit.loss_constant), limit.loss_constant
+            constants[row, 2:] = [np.nan if value is None else value for value in known]
+            measured = _measures(points, logistic_flow(points, every), every)
+            for name, values in measured.items():
+                curves.setdefault(name, []).append(values[np.isin(every, near)])
+                curves.setdefault(f"flow_{name}", []).append(values[np.isin(every, far)])
+        names = ("largest_margin", "loss_constant", "margin_constant", "direction_constant")
+        dataset = xr.Dataset(
+            {
+                **{
+                    name: (("seed", "far_log_time" if name.startswith("flow_") else "log_time"), np.array(rows))
+                    for name, rows in curves.items()
+                },
+                **{name: ("seed", constants[:, i]) for i, name in enumerate(names)},
+            },
+            coords={"log_time": near, "far_log_time": far, "seed": list(seeds)},
+        )
+        statistics = {"seconds": time.perf_counter() - began}
+        status = "the flow of each seed's own data, to ten digits."
+        return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
+
+    def simulate(self, seed: int) -> Result:
+        began = time.perf_counter()
+        points, counts = self._points(seed), self.step_counts()
+        weights = logistic_descent(points, self.step, counts.tolist())
+        measured = _measures(points, weights, self.log_times())
+        dataset = xr.Dataset(
+            {name: (("seed", "log_time"), values[None]) for name, values in measured.items()},
+            coords={"log_time": self.log_times(), "seed": [seed]},
+            attrs={"d": self.d},
+        )
+        statistics = {"seconds": time.perf_counter() - began}
+        status = f"{counts[-1]} steps of gradient descent."
+        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+
+    def _points(self, seed: int) -> np.ndarray:
+        return draw_labelled_points(seed, self.samples, self.d, self.gap)
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        data = theory.dataset
+        far, near = data.far_log_time.values, data.log_time.values
+        margins: list[Mark] = []
+        directions: list[Mark] = []
+        losses: list[Mark] = []
+        at = thin(near.size, 7)
+        for colour, seed in enumerate(theory.seeds[:SHOWN]):
+            own = data.sel(seed=seed)
+            best, scale = float(own.largest_margin), float(own.loss_constant)
+            name = f"data set {seed}"
+            margins.append(Line(far, (best - own.flow_margin) * far, name, colour))
+            directions.append(Line(far, own.flow_direction_error * far, "", colour))
+            losses.append(Line(far, own.flow_time_times_loss / scale, "", colour))
+            for marks, constant in ((margins, own.margin_constant), (directions, own.direction_constant)):
+                if np.isfinite(constant):
+                    late = far[far > 0.1 * far[-1]]
+                    marks.append(Line(late, np.full(late.size, float(constant)), colour=6, dashed=True))
+            if simulation is not None and seed in simulation.seeds:
+                run = simulation.dataset.sel(seed=seed)
+                label = "descent" if colour == 0 else ""
+                margins.append(Points(near[at], ((best - run.margin) * near).values[at], None, label, colour))
+                directions.append(Points(near[at], (run.direction_error * near).values[at], None, "", colour))
+                losses.append(Points(near[at], (run.time_times_loss / scale).values[at], None, "", colour))
+        losses.append(Threshold(r"$tL=\|\hat w\|^2$", y=1.0))
+        label = r"logarithm of time $\log t$"
+        panels = (
+            (r"margin missing $(\gamma_{\max}-\gamma)\log t$", margins),
+            (r"direction error $\times\,\log t$", directions),
+            (r"loss $\times$ time $tL/\|\hat w\|^2$", losses),
+        )
+        return Figure(
+            [Panel(label, words, marks, x_scale="log") for words, marks in panels],
+            title=f"Logistic regression on separable data, $n={self.samples}$, $d={self.d}$ (dashed: limits)",
+        )
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        def reached(result: Result) -> dict[str, float]:
+            share = result.dataset.margin.isel(log_time=-1) / theory.dataset.largest_margin
+            return {"part_of_margin_when_descent_ends": float(share.mean())}
+
+        data = theory.dataset
+        numbers = {
+            "theory": {
+                **reached(theory),
+                "part_of_margin_when_flow_ends": float((data.flow_margin[:, -1] / data.largest_margin).mean()),
+                "time_times_loss_over_limit": float((data.flow_time_times_loss[:, -1] / data.loss_constant).mean()),
+            }
+        }
+        if simulation is not None:
+            numbers["simulation"] = reached(simulation)
+        return numbers
+
+
+def _measures(points: np.ndarray, weights: np.ndarray, log_times: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "margin": np.asarray(normalized_margin(points, weights)),
+        "direction_error": np.asarray(direction_error(points, weights)),
+        "time_times_loss": np.exp(np.asarray(log_logistic_loss(points, weights)) + log_times),
+    }

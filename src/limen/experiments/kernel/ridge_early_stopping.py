@@ -1,0 +1,128 @@
+"""Stopping early is a ridge: the risk along gradient flow beside the risk along the ridge path."""
+
+import time
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.result import Result
+from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
+from limen.simulation.kernel.spectral_estimators import flow_shrinkages, ridge_shrinkages
+from limen.theory.kernel.filters import optimal_stopping_time, ridge_flow
+from limen.theory.kernel.ridge import optimal_ridge, ridge
+
+
+class RidgeEarlyStopping(Experiment):
+    r"""Least squares with $p/n\to\gamma$: gradient flow stopped at $t$ beside ridge of penalty $\lambda=1/t$.
+
+    Flow $\dot b=\frac1nX^\top(y-Xb)$ from 0 fits the part $1-e^{-ts}$ of the labels along a direction of
+    sample variance $s$, ridge the part $\frac s{s+\lambda}$; both fit strong directions first. The risks follow from
+    integrals of these filters over the limiting spectrum.
+
+    What to see: two curves of one shape in $t=1/\lambda$, each with an optimum before it fits the noise; the best
+    ridge ($\lambda^*=\sigma^2\gamma/r^2$) is a little better than the best stopping time. The training error falls
+    all the while and cannot tell. Sources: Ali, Kolter & Tibshirani 2019; Dobriban & Wager 2018; Advani, Saxe &
+    Sompolinsky 2020.
+    """
+
+    name: ClassVar[str] = "ridge-early-stopping"
+    source: ClassVar[str] = "Mathematics of deep learning"
+    summary: ClassVar[str] = "Gradient flow stopped in time is almost as good as the best ridge."
+    citations: ClassVar[tuple[str, ...]] = ("ali2019", "dobriban2018", "advani2020")
+    default_seeds: ClassVar[int] = 400
+    quick: ClassVar[dict[str, float]] = {"d": 60}
+
+    ratio: float = Field(1.5, gt=0.0, le=20.0, description="dimensions per sample γ = p/n")
+    noise: float = Field(0.5, gt=0.0, le=100.0, description="variance σ² of the label noise")
+    signal: float = Field(1.0, gt=0.0, le=100.0, description="squared norm r² of the coefficients")
+    last_time: float = Field(50.0, gt=1.0, le=10_000.0, description="last time t of the flow, and of 1/λ")
+    d: int = Field(200, ge=10, le=4_000, description="dimension p of the inputs; samples are p/γ")
+
+    def times(self) -> np.ndarray:
+        """Times of the flow; the ridge path is taken at λ = 1/t."""
+        return np.geomspace(0.02, self.last_time, 33)
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = time.perf_counter()
+        times = self.times()
+        flow = ridge_flow(self.ratio, times, self.noise, signal=self.signal)
+        path = ridge(self.ratio, 1.0 / times, self.noise, signal=self.signal)
+        dataset = xr.Dataset(
+            {
+                "flow_excess_mse": ("time", flow.test),
+                "flow_train_mse": ("time", flow.train),
+                "ridge_excess_mse": ("time", path.test),
+                "ridge_train_mse": ("time", path.train),
+            },
+            coords={"time": times},
+        )
+        statistics = {"seconds": time.perf_counter() - began}
+        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+
+    def simulate(self, seed: int) -> Result:
+        began = time.perf_counter()
+        times, samples = self.times(), max(1, round(self.d / self.ratio))
+        data = draw_least_squares(seed, self.d, samples, self.noise, signal=(self.signal,))
+        errors = spectral_errors(data, [*flow_shrinkages(times), *ridge_shrinkages(1.0 / times)])
+        test, train = (part.reshape(2, 1, times.size) for part in (errors.test, errors.train))
+        dims = ("seed", "time")
+        dataset = xr.Dataset(
+            {
+                "flow_excess_mse": (dims, test[0]),
+                "flow_train_mse": (dims, train[0]),
+                "ridge_excess_mse": (dims, test[1]),
+                "ridge_train_mse": (dims, train[1]),
+            },
+            coords={"time": times, "seed": [seed]},
+            attrs={"d": self.d},
+        )
+        statistics = {"seconds": time.perf_counter() - began}
+        return Result(dataset, self.describe(), "simulation", True, f"{samples} samples.", statistics, (seed,))
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        times = self.times()
+        panels = []
+        for kind, label in (("excess_mse", "excess risk"), ("train_mse", "training error")):
+            marks: list[Mark] = [
+                Line(times, theory.dataset[f"flow_{kind}"].values, "gradient flow"),
+                Line(times, theory.dataset[f"ridge_{kind}"].values, "ridge", colour=1),
+            ]
+            if simulation is not None:
+                for colour, method in enumerate(("flow", "ridge")):
+                    # Every second point each, so that the two kinds do not hide one another.
+                    at = thin(times.size)[colour::2]
+                    mean, error = mean_and_error(simulation.dataset[f"{method}_{kind}"].values)
+                    runs = f"$p={self.d}$, {len(simulation.seeds)} runs" if colour == 0 else ""
+                    marks.append(Points(times[at], mean[at], error[at], runs, colour))
+            if kind == "excess_mse":
+                optimum = self.headline(theory)["theory"]
+                found = sorted([(optimum["stopping_time"], r"t^*"), (1.0 / optimum["ridge"], r"1/\lambda^*")])
+                # The two are close: blanks push their labels apart.
+                padded = (f"${found[0][1]}\\qquad$", f"$\\qquad{found[1][1]}$")
+                for (x, _), label_above in zip(found, padded, strict=True):
+                    if times[0] < x < times[-1]:
+                        marks.append(Threshold(label_above, x=x))
+            panels.append(Panel(r"time $t$, inverse penalty $1/\lambda$", label, marks, x_scale="log"))
+        title = f"$\\gamma=p/n={self.ratio:g}$, $\\sigma^2={self.noise:g}$, $r^2={self.signal:g}$"
+        return Figure(panels, title=f"Early stopping and ridge, {title}")
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        stop = optimal_stopping_time(self.ratio, self.noise, signal=self.signal)
+        penalty = optimal_ridge(self.ratio, self.noise, signal=self.signal)
+        best = self._best(theory)
+        numbers = {"theory": {"stopping_time": stop, "ridge": penalty, **best}}
+        if simulation is not None:
+            numbers["simulation"] = self._best(simulation)
+        return numbers
+
+    def _best(self, result: Result) -> dict[str, float]:
+        """The least mean risk on each path."""
+        curves = {
+            method: result.dataset[f"{method}_excess_mse"].values.reshape(-1, self.times().size).mean(axis=0)
+            for method in ("flow", "ridge")
+        }
+        return {f"best_{method}_excess_mse": float(curve.min()) for method, curve in curves.items()}

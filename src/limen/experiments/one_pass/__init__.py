@@ -1,0 +1,1 @@
+"""Experiments on one-pass SGD."""

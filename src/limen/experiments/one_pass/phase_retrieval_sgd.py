@@ -1,0 +1,109 @@
+"""Escaping a saddle: one neuron learns phase retrieval from one pass over the data."""
+
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.problem import SphericalSGD, TwoLayer, network, target
+from limen.result import Result
+from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
+from limen.theory.one_pass import phase_retrieval
+
+
+class PhaseRetrievalSGD(Experiment):
+    r"""One neuron with activation $z^2$ learns $y=z^2+\sqrt{\Delta}\,\varepsilon$ by spherical one-pass SGD.
+
+    A random start has overlap $d^{-1/2}$ with the target, a saddle: nothing seems to happen until the overlap, growing
+    like $e^{4ct}$ with $c=1-6\gamma-\gamma\Delta/2$, becomes visible. Then the risk falls within a time of order one to
+    the plateau $\gamma\Delta/(1-6\gamma)$ that label noise leaves. The noise of SGD itself shortens the wait.
+
+    What to see: a flat start, a fall at the exit time, the plateau; both times grow as the rate approaches
+    $\gamma=1/(6+\Delta/2)$, beyond which nothing is learnt. Source: Arnaboldi et al. 2023 (arXiv 2305.18502).
+    """
+
+    name: ClassVar[str] = "phase-retrieval-sgd"
+    source: ClassVar[str] = "Dimension-free limits of SGD"
+    summary: ClassVar[str] = "One-pass SGD waits at a saddle, escapes, and stops at a noise plateau."
+    citations: ClassVar[tuple[str, ...]] = ("arnaboldi2023escaping", "saad1995")
+    default_seeds: ClassVar[int] = 500
+    paired: ClassVar[bool] = True
+    compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
+    quick: ClassVar[dict[str, float]] = {"d": 60, "rate": 0.08}
+
+    rate: float = Field(0.05, gt=0.0, le=0.5, description="learning rate γ (step γ/d on unit-norm weights)")
+    noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")
+    d: int = Field(300, ge=4, le=20_000, description="dimension of the inputs")
+    fraction: float = Field(0.01, gt=0.0, lt=1.0, description="part of the risk whose loss marks the exit")
+
+    def problem(self) -> TwoLayer:
+        """The learning problem behind the experiment."""
+        return TwoLayer(target("phase-retrieval", noise=self.noise), network(1, "square"), SphericalSGD(self.rate))
+
+    def times(self) -> np.ndarray:
+        """Long enough for nearly every start to reach the plateau; a fixed span where there is no escape."""
+        growth = phase_retrieval.growth_rate(self.rate, self.noise)
+        horizon = (np.log(self.d) + 10.0) / (8.0 * growth) if growth > 0.05 else 10.0
+        return np.linspace(0.0, min(horizon, 40.0), 101)
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        seeds = seeds or tuple(range(self.default_seeds))
+        return phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=seeds)
+
+    def simulate(self, seed: int) -> Result:
+        return one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        times, risk = self.times(), theory.dataset.excess_risk.mean("seed").values
+        starts = theory.dataset.overlap.values[:, :1, 0, 0]
+        noiseless = phase_retrieval.square_overlap(starts, self.rate, self.noise, times).mean(axis=0)
+        risk_marks: list[Mark] = [Line(times, risk, "theory")]
+        overlap_marks: list[Mark] = [
+            Line(times, 1.0 - risk / 2.0, "theory"),
+            Line(times, noiseless, "without the noise of SGD", colour=1, dashed=True),
+        ]
+        if simulation is not None:
+            mean, error = mean_and_error(simulation.dataset.excess_risk.values)
+            at, label = thin(times.size), f"SGD, {len(simulation.seeds)} runs"
+            risk_marks.append(Points(times[at], mean[at], error[at], label))
+            squares, errors = mean_and_error((simulation.dataset.overlap.values[..., 0, 0]) ** 2)
+            overlap_marks.append(Points(times[at], squares[at], errors[at], label))
+        plateau = phase_retrieval.plateau_risk(self.rate, self.noise)
+        if plateau < 2.0:
+            risk_marks.append(Threshold(r"plateau $\gamma\Delta/(1-6\gamma)$", y=plateau))
+        exit_time = self.headline(theory)["theory"]["exit_time"]
+        if np.isfinite(exit_time):
+            risk_marks.append(Threshold(r"$t_{\mathrm{exit}}$", x=exit_time))
+        time_label = r"time $t$ = samples $\times\,\gamma/d$"
+        return Figure(
+            [
+                Panel(time_label, r"excess risk $R-\Delta/2$", risk_marks),
+                Panel(time_label, r"squared overlap $m^2$", overlap_marks, y_scale="log"),
+            ],
+            title=f"One-pass SGD on phase retrieval, $\\gamma={self.rate:g}$, $\\Delta={self.noise:g}$, $d={self.d}$",
+        )
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        numbers = {
+            "theory": {
+                "exit_time": self._exit_time(theory),
+                "plateau_risk": phase_retrieval.plateau_risk(self.rate, self.noise),
+            }
+        }
+        if simulation is not None:
+            # The median: a few unlucky starts are still on their way at any finite time.
+            last = np.median(simulation.dataset.excess_risk.values[:, -10:])
+            numbers["simulation"] = {"exit_time": self._exit_time(simulation), "plateau_risk": float(last)}
+        return numbers
+
+    def _exit_time(self, result: Result) -> float:
+        """First time at which the mean risk has lost `fraction` of its start; infinite if it never does."""
+        times, risk = self.times(), result.dataset.excess_risk.mean("seed").values
+        level = (1.0 - self.fraction) * risk[0]
+        below = np.flatnonzero(risk <= level)
+        if below.size == 0:
+            return float("inf")
+        i = int(below[0])
+        return float(times[i - 1] + (times[i] - times[i - 1]) * (risk[i - 1] - level) / (risk[i - 1] - risk[i]))

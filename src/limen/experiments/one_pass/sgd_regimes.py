@@ -1,0 +1,204 @@
+"""The phase diagram of one-pass SGD: gradient flow, Saad and Solla's limit, noise, and no limit at all."""
+
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
+from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
+from limen.result import Result
+from limen.simulation.one_pass.overlap_chain import overlap_chain
+from limen.theory.one_pass.alike_students import alike_flows, alike_noise_dominated_flow
+from limen.theory.one_pass.plateaus import regime
+
+# Sums kappa + delta at which theory and simulation are held against each other, and those near the end of the
+# equations, which are drawn only.
+COMPARED = np.array([-0.3, -0.2, -0.1, 0.0, 0.1, 0.25, 0.4])
+BEYOND = np.array([-0.5, -0.4])
+NOISY = np.array([-0.5, -0.4, -0.3, -0.2, -0.1])
+SHOWN = {0.4: 3, 0.0: 4, -0.2: 0}
+SCANNED, LARGER = 19, 100.0
+CODES = {"no ode": 0.0, "noise dominated": 1.0, "saad-solla": 2.0, "gradient flow": 2.0}
+
+
+class SGDRegimes(Experiment):
+    r"""Width $p=d^\kappa$ and rate $\gamma=d^{-\delta}$: which limit one-pass SGD has, and what it learns there.
+
+    Students $\mathrm{erf}(\lambda/\sqrt2)$ learn one such teacher with label noise $\Delta$. In the time
+    $t=\text{steps}\cdot\gamma/(dp)$ the noise of SGD has the weight $\gamma/p=d^{-(\kappa+\delta)}$: it vanishes for
+    $\kappa+\delta>0$ (gradient flow, $n\sim d^{1+\kappa+\delta}$ samples), stays for $\kappa+\delta=0$ (Saad & Solla),
+    and for $-\frac12<\kappa+\delta<0$ it is all that is left in the time $t\gamma/p$: norms grow and nothing is learnt.
+    From $-\frac12$ on a single step moves the norms by $O(1)$ and there is no differential equation.
+
+    What to see: along a line of constant $\kappa$ the risk at a fixed time rises from that of gradient flow through the
+    plateau of Saad & Solla's limit to where nothing is learnt, and the rise sharpens as $d$ grows. The equations at
+    this $d$ (weight $\gamma/p$ kept) describe the mean of the runs; towards $-\frac12$ the scatter of
+    single runs grows. Source: Veiga et al. 2022 (arXiv 2202.00293).
+    """
+
+    name: ClassVar[str] = "sgd-regimes"
+    source: ClassVar[str] = "Dimension-free limits of SGD"
+    summary: ClassVar[str] = "Width d^κ and rate d^-δ decide whether SGD is a gradient flow, noisy, or only noise."
+    citations: ClassVar[tuple[str, ...]] = ("veiga2022", "saad1995")
+    default_seeds: ClassVar[int] = 32
+    compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
+    quick: ClassVar[dict[str, float]] = {"d": 40, "horizon": 1.0, "kappa": 0.0}
+
+    kappa: float = Field(0.2, ge=0.0, le=0.5, description="exponent κ of the width, p = d^κ")
+    noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")
+    advantage: float = Field(0.2, gt=0.0, le=0.9, description="initial overlap m₀ of every student with the teacher")
+    horizon: float = Field(8.0, gt=0.0, le=1_000.0, description="last time T, in samples × γ/(dp)")
+    d: int = Field(400, ge=32, le=20_000, description="dimension of the inputs")
+
+    def width(self) -> int:
+        r"""$p=d^\kappa$, rounded."""
+        return max(1, round(self.d**self.kappa))
+
+    def rates(self, total: np.ndarray) -> np.ndarray:
+        r"""The rate at each $\kappa+\delta$: $\gamma/p=d^{-(\kappa+\delta)}$, with the whole number $p$."""
+        return self.width() * self.d**-total
+
+    def times(self) -> np.ndarray:
+        """Twelve times up to the horizon, without the common start."""
+        return np.linspace(0.0, self.horizon, 13)[1:]
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        grid, times = np.linspace(BEYOND[0], COMPARED[-1], SCANNED), self.times()
+        sharper = self.width() * (LARGER * self.d) ** -grid
+        rates = np.concatenate([[0.0], self.rates(COMPARED), self.rates(grid), sharper])
+        solved = alike_flows(*self._alike(), rates, self.noise, times)
+        free, inside, here, there = np.split(
+            solved.dataset.excess_risk.values, np.cumsum([1, COMPARED.size, grid.size])
+        )
+        # Times of the noise-dominated limit, t times gamma/p, ascending.
+        clocks = self.horizon * self.d ** -NOISY[::-1]
+        alone = alike_noise_dominated_flow(*self._alike(), self.noise, clocks)
+        dataset = xr.Dataset(
+            {
+                "excess_risk": (("total", "time"), inside),
+                "final_risk": ("scanned", here[:, -1]),
+                "final_risk_larger_d": ("scanned", there[:, -1]),
+                "gradient_flow_risk": ("time", free[0]),
+                "noise_dominated_risk": ("noisy", alone.dataset.excess_risk.values[::-1]),
+            },
+            coords={"total": COMPARED, "time": times, "scanned": grid, "noisy": NOISY},
+        )
+        wrong = [part.status for part in (solved, alone) if not part.ok]
+        status = wrong[0] if wrong else f"p = {self.width()}, {rates.size} rates integrated."
+        seconds = solved.statistics["seconds"] + alone.statistics["seconds"]
+        return Result(
+            dataset, self.describe(), "theory", not wrong, status, {"seconds": seconds}, citations=self.citations
+        )
+
+    def simulate(self, seed: int) -> Result:
+        inside = [self._run(rate, self.times(), seed) for rate in self.rates(COMPARED)]
+        outside = [self._run(rate, self.times(), seed) for rate in self.rates(BEYOND)]
+        dataset = xr.Dataset(
+            {
+                "excess_risk": (
+                    ("seed", "total", "time"),
+                    np.stack([run.dataset.excess_risk.values for run in inside], axis=1),
+                ),
+                "risk_beyond": (
+                    ("seed", "beyond"),
+                    np.stack([run.dataset.excess_risk.values[:, -1] for run in outside], axis=1),
+                ),
+            },
+            coords={"seed": [seed], "total": COMPARED, "time": self.times(), "beyond": BEYOND},
+            attrs={"d": self.d},
+        )
+        seconds = sum(run.statistics["seconds"] for run in (*inside, *outside))
+        status = f"exact overlap chain of SGD in d = {self.d}, {len(inside) + len(outside)} rates."
+        return Result(
+            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
+        )
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        data, times = theory.dataset, self.times()
+        scan: list[Mark] = [
+            Line(data.scanned.values, data.final_risk.values, "equations at this $d$"),
+            Line(data.scanned.values, data.final_risk_larger_d.values, "at $100\\,d$", colour=5),
+            Line([0.0, COMPARED[-1]], [float(data.gradient_flow_risk[-1])] * 2, "gradient flow", 2, dashed=True),
+            Line(NOISY, data.noise_dominated_risk.values, "noise alone", 1, dashed=True),
+        ]
+        paths: list[Mark] = [Line(times, data.gradient_flow_risk.values, "gradient flow", 2, dashed=True)]
+        for total, colour in SHOWN.items():
+            paths.append(Line(times, data.excess_risk.sel(total=total).values, f"$\\kappa+\\delta={total:g}$", colour))
+        if simulation is not None:
+            label = f"SGD, {len(simulation.seeds)} runs"
+            mean, error = mean_and_error(simulation.dataset.excess_risk.values)
+            last = np.concatenate(
+                [simulation.dataset.risk_beyond.values, simulation.dataset.excess_risk.values[..., -1]], axis=1
+            )
+            totals, spread = np.concatenate([BEYOND, COMPARED]), last.std(axis=0)
+            scan.append(Band(totals, last.mean(axis=0) - spread, last.mean(axis=0) + spread, "spread of one run"))
+            scan.append(Points(totals, *mean_and_error(last), label))
+            for total, colour in SHOWN.items():
+                at = int(np.flatnonzero(total == COMPARED)[0])
+                paths.append(Points(times, mean[at], error[at], "", colour))
+        for place, words in ((0.0, "$0$"), (-0.5, r"$-\frac{1}{2}$")):
+            scan.append(Threshold(words, x=place))
+        return Figure(
+            [
+                self._diagram(),
+                Panel(
+                    r"$\kappa+\delta$ (noise of SGD $\gamma/p=d^{-(\kappa+\delta)}$)",
+                    f"excess risk at $t={self.horizon:g}$",
+                    scan,
+                ),
+                Panel(r"time $t$ = samples $\times\,\gamma/(dp)$", r"excess risk $R-\Delta/2$", paths),
+            ],
+            title=(
+                f"Regimes of one-pass SGD, $p=d^{{{self.kappa:g}}}={self.width()}$, "
+                f"$\\Delta={self.noise:g}$, $d={self.d}$"
+            ),
+        )
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        def numbers(risk: xr.DataArray) -> dict[str, float]:
+            last = risk.isel(time=-1)
+            return {
+                "risk_gradient_flow_side": float(last.sel(total=0.4)),
+                "risk_saad_solla": float(last.sel(total=0.0)),
+                "risk_noise_side": float(last.sel(total=-0.2)),
+            }
+
+        found = {"theory": numbers(theory.dataset.excess_risk)}
+        found["theory"]["risk_gradient_flow"] = float(theory.dataset.gradient_flow_risk[-1])
+        if simulation is not None:
+            found["simulation"] = numbers(simulation.dataset.excess_risk.mean("seed"))
+        return found
+
+    def _diagram(self) -> Panel:
+        kappas, deltas = np.linspace(0.0, 1.0, 61), np.linspace(-1.6, 1.0, 105)
+        codes = np.array([[CODES[regime(kappa, delta)] for kappa in kappas] for delta in deltas])
+        ends = np.array([0.0, 1.0])
+        return Panel(
+            r"exponent of the width $\kappa$",
+            r"exponent of the rate $\delta$",
+            [
+                Map(kappas, deltas, codes, "0 no ODE, 1 noise, 2 flow", 0.0, 2.0),
+                Line(ends, -ends, r"Saad & Solla, $\kappa+\delta=0$", colour=1),
+                Line(ends, -0.5 - ends, r"$\kappa+\delta=-\frac{1}{2}$", colour=6),
+                Line([self.kappa] * 2, [BEYOND[0] - self.kappa, COMPARED[-1] - self.kappa], "simulated", 2, True),
+            ],
+            y_range=(-1.6, 1.0),
+        )
+
+    def _alike(self) -> tuple[int, float, float, float, float, float, float, str]:
+        """Width, norm, overlaps of students with each other and the teacher, teacher, second layers, activation."""
+        return self.width(), 1.0, self.advantage**2, self.advantage, 1.0, 1.0, 1.0, "saad-solla"
+
+    def _run(self, rate: float, times: np.ndarray, seed: int) -> Result:
+        gram = np.full((self.width(), self.width()), self.advantage**2)
+        np.fill_diagonal(gram, 1.0)
+        problem = TwoLayer(
+            target("committee:1", noise=self.noise),
+            network(self.width(), "saad-solla"),
+            OnePassSGD(float(rate)),
+            start=OverlapStart(np.full((self.width(), 1), self.advantage), gram=gram),
+        )
+        return overlap_chain.solve(problem, times, d=self.d, seed=seed)

@@ -1,0 +1,239 @@
+"""The Hessian along training: a bulk of curvatures, and one eigenvalue that points at what is to be learnt."""
+
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field, model_validator
+
+from limen.comparison import Comparison, compare
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number_list import NumberList
+from limen.link import hard_subspace
+from limen.problem import GradientDescent, InputError, TwoLayer, network, target
+from limen.result import Result
+from limen.simulation.descent.trained_weights import TrainedWeights, trained_weights
+from limen.simulation.thresholds.hessian import alignment, network_hessian
+from limen.theory.thresholds.along_training import hessian
+from limen.theory.thresholds.hessian_law import HessianLaw
+
+PATHS, SCRAMBLES = 8192, 6
+LEVELS = np.linspace(0.04, 0.96, 24)
+POINTS, BINS = 241, 48
+# Alignments above this many times $d^{-1/3}$, the width of the critical window, belong to outliers clear of the bulk.
+CLEAR = 2.5
+
+
+class HessianSpectrum(Experiment):
+    r"""Eigenvalues of $\nabla^2\hat R$ after $t$ steps of gradient descent of one neuron on a target that hides.
+
+    The Hessian is $H=\frac1n\sum_iG_ix_ix_i^\top$, $G=a^2\ell''\sigma'^2+a\,\ell'\sigma''$. Its bulk is a generalised
+    Marchenko–Pastur law, $z=-\frac1\alpha+\delta E\frac G{\delta+G\alpha}$. Since $G$ depends on the hidden coordinate
+    $U$ of $x_i$, one eigenvalue $\lambda^*$ can leave the bulk: at $\Psi(z)=-z+\delta E\frac{GU^2}{\delta+G\alpha}=0$,
+    with an eigenvector that leans on the hidden direction by $c_*^2$. If $\lambda^*<0$, descent runs down that
+    direction; if the outlier drowns in the bulk first, nothing is learnt.
+
+    What to see: at the start both sample sizes have the outlier. Training lifts the bulk and the outlier towards zero;
+    with few samples the outlier is swallowed on the way, with many it is still there. $c_*^2$ falls accordingly, and
+    with it the part of the hidden direction inside the eigenspace of negative eigenvalues, which has no threshold and
+    is blurred little by finite size. Close to the bulk, where $c_*^2$ is not large against $d^{-1/3}$, the two mix at
+    finite size and runs that begin to learn lean further: there outliers are not held against runs. Right of the
+    bulk, small samples may show an eigenvalue along the neuron itself: it is not informative. Source: Montanari & Wang
+    2026.
+    """
+
+    name: ClassVar[str] = "hessian-spectrum"
+    source: ClassVar[str] = "Feature-learning phase transitions"
+    summary: ClassVar[str] = "An outlier of the Hessian points at the hidden direction, or drowns in the bulk."
+    citations: ClassVar[tuple[str, ...]] = ("montanari2026", "marchenko1967", "baik2005")
+    default_seeds: ClassVar[int] = 48
+    compared: ClassVar[tuple[str, ...] | None] = ("eigenvalue", "unstable_share", "outlier", "alignment")
+    quick: ClassVar[dict[str, object]] = {"d": 60, "times": (0, 3), "samples_per_dim": (4, 8)}
+
+    target: str = Field(
+        "4*tanh(z**2/4)", description="target with a hard direction: a name or a formula in z1, z2, ..."
+    )
+    noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")
+    activation: str = Field("gelu", description="activation σ, twice differentiable")
+    loss: str = Field("square", description="loss ℓ: square, huber:k, pseudo-huber:k, ...")
+    second_layer: float = Field(1.0, ge=-10.0, le=10.0, description="second layer a of the neuron")
+    bias: float = Field(0.0, ge=-10.0, le=10.0, description="bias b of the neuron")
+    samples_per_dim: NumberList = Field((5.0, 12.0), description="samples per dimension δ = n/d, e.g. '5, 12'")
+    step: float = Field(0.5, gt=0.0, le=100.0, description="step η")
+    times: NumberList = Field((0.0, 4.0, 12.0), description="steps after which to look, ascending, e.g. '0, 4, 12'")
+    d: int = Field(300, ge=20, le=2_000, description="dimension of the inputs")
+
+    @model_validator(mode="after")
+    def _check(self) -> "HessianSpectrum":
+        for name in ("samples_per_dim", "times"):
+            values = np.asarray(getattr(self, name))
+            if not 1 <= values.size <= 6 or (np.diff(values) <= 0.0).any():
+                raise InputError(f"{name} must be one to six ascending numbers, got {getattr(self, name)}.")
+        if self.times[0] < 0.0 or self.times[-1] > 200.0 or any(value != int(value) for value in self.times):
+            raise InputError(f"times must be whole numbers of steps from 0 to 200, got {self.times}.")
+        if self.samples_per_dim[0] < 1.0 or self.samples_per_dim[-1] > 100.0:
+            raise InputError(f"samples_per_dim must lie between 1 and 100, got {self.samples_per_dim}.")
+        self.problem(self.samples_per_dim[0])
+        return self
+
+    def problem(self, samples_per_dim: float) -> TwoLayer:
+        """The learning problem behind the experiment."""
+        return TwoLayer(
+            target(self.target, noise=self.noise),
+            network(1, self.activation, second_layer=self.second_layer, bias=self.bias),
+            GradientDescent(self.step),
+            samples_per_dim=samples_per_dim,
+            loss=self.loss,
+        )
+
+    def hard_basis(self) -> np.ndarray:
+        """Hard directions (k, r) of the target, at least one."""
+        basis = hard_subspace(target(self.target, noise=self.noise)).basis
+        if basis.shape[1] == 0:
+            raise InputError(f"target must have a hard direction (try 'z**2'), {self.target!r} has none.")
+        return basis
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = time.perf_counter()
+        self.hard_basis()
+        laws = [[self._law(delta, step) for step in self.times] for delta in self.samples_per_dim]
+        cells = [[self._predicted(law) for law in row] for row in laws]
+        dims = ("samples_per_dim", "time")
+        dataset = xr.Dataset(
+            {
+                name: ((*dims, *more), np.array([[cell[name] for cell in row] for row in cells]))
+                for name, more in {
+                    **dict.fromkeys(("left_edge", "right_edge", "outlier", "alignment", "unstable_share"), ()),
+                    "eigenvalue": ("level",),
+                    "place": ("point",),
+                    "density": ("point",),
+                }.items()
+            },
+            coords=self._coords(),
+        )
+        counted = int(np.isfinite(dataset.outlier.values).sum())
+        status = f"informative outliers below the bulk in {counted} of {dataset.outlier.size} cases."
+        statistics = {"seconds": time.perf_counter() - began}
+        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+
+    def _law(self, delta: float, step: float) -> HessianLaw:
+        law = hessian(self.problem(delta), int(step), paths=PATHS, scrambles=SCRAMBLES)
+        assert isinstance(law, HessianLaw)
+        return law
+
+    def _predicted(self, law: HessianLaw) -> dict[str, object]:
+        below = law.outliers.size > 0 and law.outliers[0] < law.left_edge
+        middle, half = 0.5 * (law.left_edge + law.right_edge), 0.5 * (law.right_edge - law.left_edge)
+        place = middle - half * np.cos(np.linspace(0.0, np.pi, POINTS + 2)[1:-1])
+        return {
+            "left_edge": law.left_edge,
+            "right_edge": law.right_edge,
+            "outlier": law.outliers[0] if below else np.nan,
+            "alignment": law.alignment[0] if below else 0.0,
+            "unstable_share": law.unstable_share.mean(),
+            "eigenvalue": law.quantile(LEVELS),
+            "place": place,
+            "density": law.density(place),
+        }
+
+    def simulate(self, seed: int) -> Result:
+        began = time.perf_counter()
+        hard = self.hard_basis()
+        found = [self._measured(self.problem(delta), hard, seed) for delta in self.samples_per_dim]
+        dims = ("seed", "samples_per_dim", "time")
+        more = {"eigenvalue": ("level",), "spectrum": ("index",)}
+        dataset = xr.Dataset(
+            {name: ((*dims, *more.get(name, ())), np.array([row[name] for row in found])[None]) for name in found[0]},
+            coords={"seed": [seed], **self._coords()},
+            attrs={"d": self.d},
+        )
+        statistics = {"seconds": time.perf_counter() - began}
+        status = f"dense Hessians of trained networks in d = {self.d}."
+        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+
+    def _measured(self, problem: TwoLayer, hard: np.ndarray, seed: int) -> dict[str, np.ndarray]:
+        trained = trained_weights(problem, self.times, self.d, seed)
+        cells = [self._eigenvalues(problem, trained, hard.T @ trained.directions, i) for i in range(len(self.times))]
+        return {name: np.array([cell[name] for cell in cells]) for name in cells[0]}
+
+    def _eigenvalues(self, problem: TwoLayer, trained: TrainedWeights, hard: np.ndarray, at: int) -> dict[str, object]:
+        layers = (trained.first_layer[at], trained.second_layer[at], trained.bias)
+        functions = (problem.network.activation, problem.loss)
+        values, vectors = network_hessian(trained.inputs, trained.labels, *layers, *functions).eigenspace()
+        along = alignment(vectors, hard)
+        return {
+            "outlier": values[0],
+            "alignment": along[0],
+            "unstable_share": along[values < 0.0].sum() / len(hard),
+            "eigenvalue": np.quantile(values, LEVELS, method="hazen"),
+            "spectrum": values,
+        }
+
+    def _coords(self) -> dict[str, object]:
+        return {"samples_per_dim": list(self.samples_per_dim), "time": list(self.times), "level": LEVELS}
+
+    def compare(self, theory: Result, simulation: Result) -> Comparison:
+        """Cases without an outlier clear of the bulk count as 0 on both sides."""
+        clear = theory.dataset.alignment > CLEAR * self.d ** (-1.0 / 3.0)
+
+        def seen(result: Result) -> Result:
+            parts = {name: result.dataset[name].where(clear, 0.0) for name in ("outlier", "alignment")}
+            return replace(result, dataset=result.dataset.assign(parts))
+
+        return compare(seen(theory), seen(simulation), self.compared)
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        ends = sorted({0, len(self.times) - 1})
+        panels = []
+        for i, (name, label) in enumerate(
+            (("alignment", r"alignment $c_*^2$"), ("unstable_share", r"part of $u$ on $\lambda<0$"))
+        ):
+            row = 0 if i == 0 else len(self.samples_per_dim) - 1
+            panels += [self._density(theory, simulation, row, at) for at in ends]
+            panels.append(Panel("step $t$", label, self._along(theory, simulation, name), y_range=(-0.03, 1.03)))
+        title = f"Hessian of one {self.activation} neuron, $y=$ {self.target}, $\\eta={self.step:g}$, $d={self.d}$"
+        return Figure(panels, title=title)
+
+    def _density(self, theory: Result, simulation: Result | None, row: int, at: int) -> Panel:
+        cell = theory.dataset.isel(samples_per_dim=row, time=at)
+        top, marks = 1.35 * float(np.nanmax(cell.density.values)), list[Mark]()
+        if simulation is not None:
+            spectrum = simulation.dataset.spectrum.values[:, row, at]
+            heights, edges = np.histogram(spectrum, BINS, density=True)
+            marks.append(Histogram(edges, heights, f"{len(spectrum)} runs"))
+            lowest = spectrum[:, 0]
+            marks.append(Points(lowest, np.full(lowest.shape, 0.04 * top), label="smallest", colour=2))
+        marks.append(Line(cell.place.values, cell.density.values, "theory", colour=1))
+        if np.isfinite(cell.outlier):
+            marks.append(Threshold(r"$\lambda^*$", x=float(cell.outlier)))
+        title = f"$\\delta={self.samples_per_dim[row]:g}$, $t={self.times[at]:g}$"
+        return Panel(r"eigenvalue $\lambda$", r"density $\rho(\lambda)$", marks, title, y_range=(0.0, top))
+
+    def _along(self, theory: Result, simulation: Result | None, name: str) -> list[Mark]:
+        marks: list[Mark] = []
+        for colour, delta in enumerate(self.samples_per_dim):
+            marks.append(Line(self.times, theory.dataset[name].values[colour], f"$\\delta={delta:g}$", colour))
+            if simulation is not None:
+                mean, error = mean_and_error(simulation.dataset[name].values[:, colour])
+                marks.append(Points(self.times, mean, error, colour=colour))
+        return marks
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        numbers = {"theory": self._last(theory.dataset)}
+        if simulation is not None:
+            found = self._last(simulation.dataset.mean("seed"))
+            # A smallest eigenvalue there always is; it is an outlier where theory says so.
+            numbers["simulation"] = {key: value for key, value in found.items() if np.isfinite(numbers["theory"][key])}
+        return numbers
+
+    def _last(self, dataset: xr.Dataset) -> dict[str, float]:
+        """Of the last step, at every number of samples."""
+        return {
+            f"{name} δ={delta:g}": float(dataset[name].values[i, -1])
+            for i, delta in enumerate(self.samples_per_dim)
+            for name in ("left_edge", "outlier", "alignment", "unstable_share")
+            if name in dataset
+        }

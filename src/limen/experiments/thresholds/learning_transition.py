@@ -1,0 +1,169 @@
+"""The probability that gradient descent learns a hard direction, against the number of samples, at several sizes."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field, model_validator
+
+from limen.comparison import Comparison, compare
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number_list import NumberList
+from limen.problem import GradientDescent, TwoLayer, network, target
+from limen.problem.spec import InputError
+from limen.result import Result
+from limen.simulation.descent.restarts import restarts
+from limen.theory.descent.escape import escape_of
+from limen.theory.thresholds.algorithmic import algorithmic
+from limen.theory.thresholds.success import success_probabilities
+
+PATHS, SCRAMBLES = 8192, 7
+STARTS = 16
+LEARNT = 0.5
+
+
+class LearningTransition(Experiment):
+    r"""How many samples per dimension does gradient descent need to find a hard direction? It depends on $d$.
+
+    The overlap of a random start is of order $d^{-1/2}$, and so is what the noise of the sample adds. A run succeeds if
+    its cosine with $\theta_*$ passes $\frac12$ within the given steps. While it is small the overlap is a Gaussian
+    process of known variance, and lines are $2\big(1-\Phi(\frac1{2\max_ts_t})\big)$ with the typical cosine
+    $s_t^2=C_u(t,t)/(d\,C_\theta(t,t))$: one pass of the theory serves every $d$.
+
+    What to see: the transition is wide and moves up with the dimension, slowly; it lies far above
+    $\delta_{\mathrm{alg}}$, from which on other algorithms find the direction, and at any $d$ within reach below the
+    threshold of $d\to\infty$. The linear theory is low where cosines grow faster than it says (square loss near one
+    half). The comparison is at the largest size and allows the part of the deviation that falls like $1/d$ from the
+    smaller ones. Source: Montanari & Wang 2026.
+    """
+
+    name: ClassVar[str] = "learning-transition"
+    source: ClassVar[str] = "Feature-learning phase transitions"
+    summary: ClassVar[str] = "The chance that gradient descent finds a hard direction rises with n/d and falls with d."
+    citations: ClassVar[tuple[str, ...]] = ("montanari2026",)
+    size_field: ClassVar[str] = "sizes"
+    default_seeds: ClassVar[int] = 230
+    compared: ClassVar[tuple[str, ...] | None] = ("success",)
+    diagram: ClassVar[dict[str, object]] = {
+        "grid": {"samples_per_dim": "2:14:9"},
+        "sizes": "log:20:160:4",
+        "seeds": 16,
+    }
+    quick: ClassVar[dict[str, object]] = {"sizes": (20.0, 40.0), "steps": 4, "samples_per_dim": (4.0, 8.0)}
+
+    target: str = Field("z**2", description="target: a name or a formula with one hard direction")
+    activation: str = Field("gelu", description="activation σ, twice differentiable")
+    loss: str = Field("huber:1", description="loss ℓ: huber:k, pseudo-huber:k, square, ...")
+    samples_per_dim: NumberList = Field((3.0, 5.0, 7.0, 9.0, 12.0), description="samples per dimension δ = n/d")
+    step: float = Field(1.2, gt=0.0, le=100.0, description="step η")
+    steps: int = Field(50, ge=1, le=200, description="steps of gradient descent")
+    sizes: NumberList = Field((40.0, 100.0), description="dimensions d of the inputs")
+
+    @model_validator(mode="after")
+    def _check(self) -> "LearningTransition":
+        if not 1 <= len(self.samples_per_dim) <= 20 or not all(0.0 < ratio <= 100.0 for ratio in self.samples_per_dim):
+            raise InputError(f"samples_per_dim must be 1 to 20 numbers in (0, 100], got {self.samples_per_dim}.")
+        if np.any(np.diff(self.samples_per_dim) <= 0):
+            raise InputError(f"samples_per_dim must ascend, got {self.samples_per_dim}.")
+        if not 1 <= len(self.sizes) <= 5 or not all(10 <= d <= 2000 and int(d) == d for d in self.sizes):
+            raise InputError(f"sizes must be 1 to 5 whole numbers from 10 to 2000, got {self.sizes}.")
+        escape_of(self.problem(self.samples_per_dim[0]), int(self.sizes[0]))
+        return self
+
+    def problem(self, samples_per_dim: float) -> TwoLayer:
+        """The learning problem at one number of samples."""
+        return TwoLayer(
+            target(self.target),
+            network(1, self.activation),
+            GradientDescent(self.step),
+            samples_per_dim=samples_per_dim,
+            loss=self.loss,
+        )
+
+    def dimensions(self) -> list[int]:
+        """The sizes in ascending order."""
+        return sorted(int(d) for d in self.sizes)
+
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        began = time.perf_counter()
+
+        def run(ratio: float) -> np.ndarray:
+            return success_probabilities(self.problem(ratio), self.dimensions(), self.steps, PATHS, SCRAMBLES)
+
+        with ThreadPoolExecutor(2) as pool:
+            found = np.array(list(pool.map(run, self.samples_per_dim)))
+        dataset = xr.Dataset(
+            {
+                "success": (("size", "ratio"), found.T),
+                "algorithmic_threshold": algorithmic(target(self.target)),
+            },
+            coords={"ratio": list(self.samples_per_dim), "size": self.dimensions()},
+            attrs={"d": self.dimensions()[-1]},
+        )
+        status = f"linear theory of the overlap; medians of {SCRAMBLES} sets of {PATHS} paths."
+        statistics = {"seconds": time.perf_counter() - began}
+        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+
+    def simulate(self, seed: int) -> Result:
+        began = time.perf_counter()
+        times = np.arange(self.steps + 1.0)
+        part = np.empty((1, len(self.sizes), len(self.samples_per_dim)))
+        for i, d in enumerate(self.dimensions()):
+            for j, ratio in enumerate(self.samples_per_dim):
+                runs = restarts(self.problem(ratio), times, d, seed, STARTS, max(self.samples_per_dim))
+                cosine = runs.dataset.cosine.values[0]
+                part[0, i, j] = (cosine.max(axis=1) > LEARNT).mean()
+        dataset = xr.Dataset(
+            {"success": (("seed", "size", "ratio"), part)},
+            coords={"ratio": list(self.samples_per_dim), "size": self.dimensions(), "seed": [seed]},
+            attrs={"d": self.dimensions()[-1]},
+        )
+        status = f"{STARTS} starts on each sample."
+        statistics = {"seconds": time.perf_counter() - began}
+        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+
+    def compare(self, theory: Result, simulation: Result) -> Comparison:
+        def at(result: Result, i: int) -> Result:
+            return replace(result, dataset=result.dataset.isel(size=i).assign_attrs(d=self.dimensions()[i]))
+
+        sizes = range(len(self.sizes))
+        return compare([at(theory, i) for i in sizes], [at(simulation, i) for i in sizes], self.compared)
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        ratios, marks = np.array(self.samples_per_dim), list[Mark]()
+        for i, d in enumerate(self.dimensions()):
+            marks.append(Line(ratios, theory.dataset.success.values[i], f"$d={d}$", i))
+            if simulation is not None:
+                mean, error = mean_and_error(simulation.dataset.success.values[:, i])
+                runs = f"GD, {STARTS * len(simulation.seeds)} runs" if i == 0 else ""
+                marks.append(Points(ratios, mean, error, runs, i))
+        threshold = float(theory.dataset.algorithmic_threshold)
+        if np.isfinite(threshold):
+            marks.append(Threshold(r"$\delta_{\mathrm{alg}}$", x=threshold))
+        label = rf"probability of $|\cos|>\frac{{1}}{{2}}$ within {self.steps} steps"
+        title = f"{self.activation} on $y=$ {self.target}, loss {self.loss}"
+        panel = Panel(r"samples per dimension $\delta=n/d$", label, marks, x_range=(0.0, 1.03 * ratios.max()))
+        return Figure([panel], title=title)
+
+    def thresholds(self, parameter: str, theory: Result) -> dict[str, float]:
+        return (
+            {r"$\delta_{\mathrm{alg}}$": float(theory.dataset.algorithmic_threshold)}
+            if parameter == "samples_per_dim"
+            else {}
+        )
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        def half(values: np.ndarray) -> dict[str, float]:
+            """Where each size's probability, taken as rising, crosses one half; the nearest end where it does not."""
+            rising = np.maximum.accumulate(values, axis=1) + 1e-9 * np.arange(values.shape[1])
+            crossing = [float(np.interp(0.5, row, self.samples_per_dim)) for row in rising]
+            return {f"half_succeed_{d}": ratio for d, ratio in zip(self.dimensions(), crossing, strict=True)}
+
+        numbers = {"theory": half(theory.dataset.success.values)}
+        if simulation is not None:
+            numbers["simulation"] = half(simulation.dataset.success.mean("seed").values)
+        return numbers

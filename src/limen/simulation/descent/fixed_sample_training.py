@@ -1,0 +1,171 @@
+"""Training on a fixed sample: what full-batch descent and mini-batch SGD have in common."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from limen.gaussian.start_weights import start_weights
+from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.input_variances import InputVariances
+from limen.result import Result
+from limen.simulation.data import check_inputs, reflected, spread
+from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
+from limen.simulation.descent.sharded_sample import draw_sharded
+from limen.simulation.eigenspaces import coordinate_variances, even_directions
+from limen.simulation.training_record import (
+    Observables,
+    observe,
+    stayed_finite,
+    stores_weights,
+    training_dataset,
+    two_time_correlation,
+)
+from limen.simulation.two_layer_gradient import Weights
+
+
+class Rule(NamedTuple):
+    r"""Numbers of the update: $\eta$, its value for the second layer (0 when that is fixed), $1-\eta\lambda$,
+    `initial_norm`."""
+
+    step: jax.Array
+    second_step: jax.Array
+    shrinkage: jax.Array
+    norm: jax.Array
+
+
+class Setting(NamedTuple):
+    """Everything a training needs, of one explicit dtype.
+
+    `deviations` (d,): standard deviations of the coordinates of the inputs, None where all are 1. `counts`: 1 for rows
+    of a sharded sample that belong to it and 0 for those that fill it up, None where all count.
+    """
+
+    sample: Sample
+    start: Weights
+    bias: jax.Array
+    frame: jax.Array
+    rule: Rule
+    deviations: jax.Array | None = None
+    counts: jax.Array | None = None
+
+
+class Record(NamedTuple):
+    """Along recorded times: observables, empirical risk, first layers (time, m, d) where they are kept, and the
+    covariances of the fields of a fresh input where they are not the overlaps."""
+
+    observables: Observables
+    train_loss: jax.Array
+    path: jax.Array | None
+    fields: Observables | None
+
+
+def refuses(problem: object) -> str | None:
+    """Why training on a fixed sample cannot run the problem, or None."""
+    if not isinstance(problem, TwoLayer):
+        return "it trains two-layer networks."
+    if not isinstance(problem.algorithm, GradientDescent):
+        return f"it runs GradientDescent, not {type(problem.algorithm).__name__}."
+    return None
+
+
+def prepare(
+    problem: TwoLayer,
+    d: int,
+    seed: int,
+    inputs: str,
+    dtype: str,
+    variances: InputVariances | None = None,
+    mesh: Mesh | None = None,
+) -> Setting:
+    """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn.
+
+    With `variances` the directions of the target have the same weight per dimension in every eigenspace; with a `mesh`
+    the rows of the inputs are spread over its devices.
+    """
+    check_inputs(inputs)
+    if variances is not None and inputs != "gaussian":
+        raise InputError(f"inputs must be gaussian with several variances, got {inputs!r}.")
+    n = sample_size(problem, d, dtype, 1 if mesh is None else mesh.size)
+    algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
+    assert isinstance(algorithm, GradientDescent)
+
+    def array(value: Any) -> jax.Array:
+        return jnp.asarray(value, dtype)
+
+    frame, first, deviations = np.eye(k, d), start_weights(problem, d, seed), None
+    if variances is None:
+        frame, first = (spread(vectors, k, seed, inputs) for vectors in (frame, first))
+    else:
+        images = even_directions(variances, k, d)
+        frame, first = (reflected(vectors, images) for vectors in (frame, first))
+        deviations = array(np.sqrt(coordinate_variances(variances, d)))
+    rule = Rule(
+        step=array(algorithm.step),
+        second_step=array(algorithm.step if network.train_second_layer else 0.0),
+        shrinkage=array(1.0 - algorithm.step * algorithm.weight_decay),
+        norm=array(network.initial_norm),
+    )
+    start = Weights(array(first), array(network.per_neuron("second_layer")))
+    counts = None
+    if mesh is None:
+        sample = draw_sample(problem.target, n, array(frame), seed, inputs, deviations)
+    else:
+        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, inputs, deviations)
+    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations, counts)
+
+
+def updated(rule: Rule, spherical: bool, weights: Weights, gradient: Weights) -> Weights:
+    r"""$\theta_j\leftarrow(1-\eta\lambda)\theta_j-\eta\nabla_{\theta_j}$, then back to the sphere if `spherical`;
+    $a_j\leftarrow a_j-\eta\nabla_{a_j}$. Weight decay acts on the first layer only."""
+    first = rule.shrinkage * weights.first - rule.step * gradient.first
+    if spherical:
+        first = first * (rule.norm / jnp.linalg.norm(first, axis=1, keepdims=True))
+    return Weights(first, weights.second - rule.second_step * gradient.second)
+
+
+def keeps_path(setting: Setting, times: np.ndarray) -> bool:
+    """Whether the first layers at all `times` are few enough for two-time correlations."""
+    width, d = setting.start.first.shape
+    return stores_weights(times.size, width, d, setting.start.first.dtype.itemsize)
+
+
+def recorded(weights: Weights, setting: Setting, train_loss: jax.Array, with_path: bool) -> Record:
+    r"""The record of one time. Fields of inputs of covariance $\Sigma$ have covariances $\theta_j^\top\Sigma\theta_l$
+    and $\theta_j^\top\Sigma\theta_{*r}$."""
+    fields = None
+    if setting.deviations is not None:
+        scaled = Weights(weights.first * setting.deviations, weights.second)
+        fields = observe(scaled, setting.frame * setting.deviations)
+    return Record(observe(weights, setting.frame), train_loss, weights.first if with_path else None, fields)
+
+
+def training_result(
+    problem: TwoLayer,
+    setting: Setting,
+    record: Record,
+    times: np.ndarray,
+    seed: int,
+    what: str,
+    statistics: dict[str, float],
+    citations: tuple[str, ...],
+) -> Result:
+    """The result of one seed; `what` names the training in the status."""
+    d = setting.sample.x.shape[1]
+    n = setting.sample.x.shape[0] if setting.counts is None else round(float(setting.counts.sum()))
+    dataset = training_dataset(problem, record.observables, times, seed, d, record.fields)
+    dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
+    dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])
+    status = f"{what} on n = {n} samples in d = {d}."
+    if record.path is None:
+        status = f"{status[:-1]}; two-time correlations left out (too many times and neurons: take fewer times)."
+    else:
+        dims = ("seed", "time", "time2", "neuron", "neuron2")
+        dataset["correlation"] = (dims, two_time_correlation(record.path)[None])
+        dataset = dataset.assign_coords(time2=times)
+    finite = stayed_finite(dataset)
+    if not finite:
+        status = f"training diverged at d = {d}: take a smaller step."
+    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), citations)

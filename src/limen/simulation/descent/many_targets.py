@@ -1,0 +1,99 @@
+"""Gradient descent of one neuron on many targets hidden in the same inputs: overlaps by the hundred."""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.keys import stream_key
+from limen.precision import in_double
+from limen.problem import GradientDescent, InputError, RandomStart, Target, TwoLayer
+from limen.problem.times import time_grid
+from limen.simulation.data import draw_labels
+from limen.simulation.descent.fixed_sample import sample_size
+from limen.simulation.descent.fixed_sample_training import refuses
+from limen.simulation.two_layer_gradient import Functions, functions_of
+
+
+class ManyTargets(NamedTuple):
+    r"""Of each target: $\theta\cdot\theta_{*r}$ (target, time, k) and $|\theta|^2$ (target, time)."""
+
+    overlap: np.ndarray
+    square_length: np.ndarray
+
+
+@in_double
+def many_targets(problem: TwoLayer, times: object, d: int, seed: int, targets: int) -> ManyTargets:
+    r"""Trains `targets` neurons, each alone, on labels of its own: $k$ coordinates of the inputs are its target's.
+
+    Every training has exactly the law of a single one. Those that share inputs are not quite independent: means are
+    unbiased, errors are to be taken between seeds. At most $d/k$ targets, a fixed second layer, a random start.
+
+    Cost: inputs are drawn once; $4nd$ operations per target and step, as products of matrices.
+    """
+    reason = refuses(problem)
+    if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
+        reason = "it trains one neuron with a fixed second layer."
+    if reason is None and not isinstance(problem.start, RandomStart):
+        reason = "it starts at random."
+    if reason is not None:
+        raise InputError(f"many_targets does not apply: {reason}")
+    if not 1 <= targets <= d // problem.target.latents:
+        raise InputError(f"targets must lie between 1 and d/k = {d // problem.target.latents}, got {targets}.")
+    algorithm, network = problem.algorithm, problem.network
+    assert isinstance(algorithm, GradientDescent)
+    steps = time_grid(times, counts_steps=True).astype(np.int32)
+    (second,), (bias,) = (network.per_neuron(name) for name in ("second_layer", "bias"))
+    shrinkage = 1.0 - algorithm.step * algorithm.weight_decay
+    values = (algorithm.step, shrinkage, network.initial_norm, second, bias)
+    numbers = Numbers(*(jnp.asarray(value, jnp.float32) for value in values))
+    sizes = (sample_size(problem, d, "float32"), d, targets)
+    key = stream_key(seed, d, "many targets")
+    fixed = (functions_of(problem), problem.target, algorithm.spherical, sizes)
+    overlap, square = _train(*fixed, numbers, key, jnp.asarray(np.diff(steps, prepend=0)))
+    return ManyTargets(np.asarray(overlap, dtype=float).swapaxes(0, 1), np.asarray(square, dtype=float).T)
+
+
+class Numbers(NamedTuple):
+    r"""$\eta$, $1-\eta\lambda$, the length of the start, $a$ and $b$."""
+
+    step: jax.Array
+    shrinkage: jax.Array
+    norm: jax.Array
+    second: jax.Array
+    bias: jax.Array
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _train(
+    functions: Functions,
+    target: Target,
+    spherical: bool,
+    sizes: tuple[int, int, int],
+    numbers: Numbers,
+    key: jax.Array,
+    intervals: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    n, d, count = sizes
+    k = target.latents
+    input_key, label_key, start_key = jax.random.split(key, 3)
+    x = jax.random.normal(input_key, (n, d), jnp.float32)
+    y = draw_labels(label_key, target, x[:, : count * k].reshape(n, count, k))
+    start = jax.random.normal(start_key, (count, d), jnp.float32)
+    start = numbers.norm * start / jnp.linalg.norm(start, axis=1, keepdims=True)
+
+    def step(_: jax.Array, weights: jax.Array) -> jax.Array:
+        fields = jnp.einsum("nd,md->nm", x, weights) + numbers.bias
+        values, slopes = jax.jvp(functions.activation, (fields,), (jnp.ones_like(fields),))
+        factors = functions.slope(y, numbers.second * values) * numbers.second * slopes
+        new = numbers.shrinkage * weights - numbers.step * (factors.T @ x) / n
+        return new * (numbers.norm / jnp.linalg.norm(new, axis=1, keepdims=True)) if spherical else new
+
+    def interval(weights: jax.Array, length: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        weights = jax.lax.fori_loop(0, length, step, weights)
+        own = weights[:, : count * k].reshape(count, count, k)[jnp.arange(count), jnp.arange(count)]
+        return weights, (own, (weights**2).sum(axis=1))
+
+    return jax.lax.scan(interval, start, intervals)[1]

@@ -1,0 +1,160 @@
+"""Gradient descent of one neuron from many starts on the same sample: as many trainings for little more than one."""
+
+import time
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from limen.precision import in_double
+from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.result import Result
+from limen.simulation.descent.fixed_sample import Sample, sample_size
+from limen.simulation.descent.fixed_sample_training import Rule, prepare, refuses
+from limen.simulation.population_loss import population_losses
+from limen.simulation.two_layer_gradient import Functions, functions_of
+
+CITATIONS = ("montanari2026",)
+BLOCK_BYTES = 1024 * 1024
+
+
+class Record(NamedTuple):
+    r"""Along recorded steps, for each start: $\theta\cdot\theta_{*r}$ (start, k), $|\theta|^2$ and train loss."""
+
+    overlap: jax.Array
+    square: jax.Array
+    train_loss: jax.Array
+
+
+@in_double
+def restarts(
+    problem: TwoLayer,
+    times: np.ndarray,
+    d: int,
+    seed: int,
+    starts: int = 8,
+    drawn_per_dim: float | None = None,
+) -> Result:
+    r"""Trains one neuron on $n=\delta d$ samples `starts` times, from independent starts.
+
+    Returns `train_loss`, `overlap`, `length` $|\theta|$ and `cosine` (the length of $\theta$'s projection on the latent
+    directions over $|\theta|$) along (seed, start, time); `fresh_losses` adds what costs more.
+    Trainings on one sample are not independent: means over starts are unbiased, their errors are to be taken between
+    seeds. `drawn_per_dim` draws a larger sample, of which the first $n$ are seen: trainings that differ only in
+    $\delta$ then share their compiled code.
+
+    Cost: inputs are read from memory once for all starts, so that eight trainings of a large sample take about twice
+    the time of one. The second layer is fixed.
+    """
+    began = time.perf_counter()
+    reason = refuses(problem)
+    if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
+        reason = "it trains one neuron with a fixed second layer."
+    if reason is not None:
+        raise InputError(f"restarts does not apply: {reason}")
+    if starts < 1:
+        raise InputError(f"starts must be at least 1, got {starts}.")
+    ratio = problem.samples_per_dim
+    assert isinstance(problem.algorithm, GradientDescent) and ratio is not None
+    many = problem.model_copy(
+        update={
+            "network": problem.network.model_copy(update={"width": starts}),
+            "samples_per_dim": max(ratio, drawn_per_dim or 0.0),
+        }
+    )
+    n, setting = sample_size(problem, d, "float32"), prepare(many, d, seed, "gaussian", "float32")
+    steps = np.rint(times).astype(np.int32)
+    # Steps before the first time are an interval whose record is dropped.
+    extra = int(steps[0] > 0)
+    intervals = np.diff(steps, prepend=0 if extra else steps[:0], append=steps[-1] + 1)
+    record = _train(
+        functions_of(problem),
+        problem.algorithm.spherical,
+        setting.sample,
+        jnp.asarray(n),
+        setting.start.first,
+        setting.start.second[0],
+        setting.bias[0],
+        setting.frame,
+        setting.rule,
+        jnp.asarray(intervals),
+    )
+    record = Record(*(part[extra:] for part in record))
+    overlap, square, train = (np.asarray(part, dtype=float) for part in record)
+    along = ("seed", "start", "time")
+    dataset = xr.Dataset(
+        {
+            "train_loss": (along, train.T[None]),
+            "overlap": ((*along, "latent"), overlap.transpose(1, 0, 2)[None]),
+            "length": (along, np.sqrt(square).T[None]),
+            "cosine": (along, (np.linalg.norm(overlap, axis=2) / np.sqrt(square)).T[None]),
+        },
+        coords={"time": times, "seed": [seed]},
+        attrs={"d": d, "n": n},
+    )
+    finite = bool(np.isfinite(square).all())
+    status = f"{starts} trainings on n = {n} samples in d = {d}."
+    if not finite:
+        status = f"training diverged at d = {d}: take a smaller step."
+    statistics = {"seconds": time.perf_counter() - began}
+    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
+
+
+def fresh_losses(problem: TwoLayer, runs: xr.Dataset) -> np.ndarray:
+    """Losses on fresh inputs of the runs of `restarts`, shape (seed, start, time)."""
+    shape, latents = runs.length.shape, runs.sizes["latent"]
+    square = runs.length.values.reshape(-1, 1, 1) ** 2
+    second = np.broadcast_to(np.asarray(problem.network.per_neuron("second_layer")), (len(square), 1))
+    test, _ = population_losses(problem, runs.overlap.values.reshape(-1, 1, latents), square, second)
+    return test.reshape(shape)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _train(
+    functions: Functions,
+    spherical: bool,
+    sample: Sample,
+    n: jax.Array,
+    first: jax.Array,
+    second: jax.Array,
+    bias: jax.Array,
+    frame: jax.Array,
+    rule: Rule,
+    intervals: jax.Array,
+) -> Record:
+    """A record, then as many steps as the interval has, on the first `n` samples."""
+    drawn, d = sample.x.shape
+    rows = min(drawn, max(1, BLOCK_BYTES // (d * sample.x.dtype.itemsize)))
+
+    def step(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Weights after a step, train losses before it."""
+
+        def add_block(i: jax.Array, total: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            # The last block is moved back until it fits; rows already seen, or beyond n, do not count.
+            begin = jnp.minimum(i * rows, drawn - rows)
+            row = begin + jnp.arange(rows)
+            counts = ((row >= i * rows) & (row < n)).astype(weights.dtype)[:, None]
+            x, y = (jax.lax.dynamic_slice_in_dim(part, begin, rows) for part in sample)
+            fields = x @ weights.T + bias
+            values, slopes = jax.jvp(functions.activation, (fields,), (jnp.ones_like(fields),))
+            output = second * values
+            factors = counts * functions.slope(y[:, None], output) * second * slopes
+            losses = (counts * functions.loss(y[:, None], output)).sum(axis=0)
+            return total[0] + losses, total[1] + factors.T @ x
+
+        total = (jnp.zeros(len(weights), weights.dtype), jnp.zeros_like(weights))
+        losses, gradient = jax.lax.fori_loop(0, -(-n // rows), add_block, total)
+        new = rule.shrinkage * weights - rule.step * gradient / n
+        if spherical:
+            new = new * (rule.norm / jnp.linalg.norm(new, axis=1, keepdims=True))
+        return new, losses / n
+
+    def interval(weights: jax.Array, length: jax.Array) -> tuple[jax.Array, Record]:
+        after, losses = step(weights)
+        record = Record(weights @ frame.T, (weights**2).sum(axis=1), losses)
+        return jax.lax.fori_loop(1, length, lambda _, weights: step(weights)[0], after), record
+
+    return jax.lax.scan(interval, first, intervals)[1]

@@ -1,0 +1,97 @@
+r"""The Hessian of a trained classifier's loss, by its products with vectors, and what the classes say about it."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpy.typing import ArrayLike, NDArray
+
+from limen.precision import in_double
+from limen.simulation.kernel.classifier import Loss, Weights, class_targets, network_outputs, training_loss
+from limen.simulation.spectra.spectrum import Operator
+
+
+@in_double
+def hessian_operator(weights: Weights, inputs: ArrayLike, labels: NDArray[np.int64], loss: Loss) -> Operator:
+    r"""$v\mapsto\nabla^2\hat R\,v$, by forward differentiation of the gradient, in double precision.
+
+    $v$ is (parameters,), the layers' matrices in order, row by row. A product costs about four gradients; no matrix is
+    formed. For `limen.spectra.lanczos` and `top_eigenspace`.
+    """
+    flat, given, targets = _in_double_precision(weights, inputs, labels, loss)
+    shapes = tuple(matrix.shape for matrix in weights)
+
+    def product(vector: np.ndarray) -> np.ndarray:
+        with jax.enable_x64(True):
+            return np.asarray(_product(flat, given, targets, jnp.asarray(vector), loss=loss, shapes=shapes))
+
+    return product
+
+
+@in_double
+def dense_hessian(weights: Weights, inputs: ArrayLike, labels: NDArray[np.int64], loss: Loss) -> NDArray[np.float64]:
+    """The whole matrix (parameters, parameters), by backward over backward differentiation: small networks only."""
+    flat, given, targets = _in_double_precision(weights, inputs, labels, loss)
+    shapes = tuple(matrix.shape for matrix in weights)
+    return np.asarray(
+        jax.jacrev(jax.grad(lambda vector: training_loss(_layers(vector, shapes), given, targets, loss)))(flat)
+    )
+
+
+@in_double
+def class_mean_eigenvalues(weights: Weights, inputs: ArrayLike, labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    r"""Eigenvalues, descending, of the Gauss-Newton matrix seen from the classes' mean gradients; square loss.
+
+    The Gauss-Newton matrix is $G=\frac1n\sum_{i,a}g_{ia}g_{ia}^\top$, $g_{ia}=\nabla f_a(x_i)$: the Hessian without the
+    residuals' part, which training makes small. Let $V$ be an orthonormal basis of the span of the means
+    $\bar g_{ca}=\frac1{n_c}\sum_{i\in c}g_{ia}$ over the samples of class $c$, for every output $a$: at most $C^2$
+    directions. Returned are the eigenvalues of $V^\top GV$, computed from the network's first derivatives only.
+    By interlacing each is at most the corresponding eigenvalue of $G$, and close to it where gradients within a class
+    differ less than between classes. Source: Papyan 2020.
+    """
+    classes = weights[-1].shape[1]
+    flat, given, members = _in_double_precision(weights, inputs, labels, "logistic")
+    shapes = tuple(matrix.shape for matrix in weights)
+    present = np.flatnonzero(np.bincount(labels, minlength=classes))
+    shares = members[:, present] / members[:, present].sum(axis=0)
+    means = _mean_gradients(flat, given, shares, shapes=shapes)
+    basis, _ = np.linalg.qr(np.asarray(means).reshape(-1, flat.size).T)
+    along = np.asarray(_derivatives_along(flat, given, jnp.asarray(basis.T), shapes=shapes))
+    along = along.reshape(basis.shape[1], -1)
+    return np.asarray(np.linalg.eigvalsh(along @ along.T / given.shape[0])[::-1], dtype=np.float64)
+
+
+@partial(jax.jit, static_argnames=("loss", "shapes"))
+def _product(flat: Any, inputs: Any, targets: Any, vector: Any, *, loss: Loss, shapes: Any) -> Any:
+    slope = jax.grad(lambda at: training_loss(_layers(at, shapes), inputs, targets, loss))
+    return jax.jvp(slope, (flat,), (vector,))[1]
+
+
+@partial(jax.jit, static_argnames=("shapes",))
+def _mean_gradients(flat: Any, inputs: Any, shares: Any, *, shapes: Any) -> Any:
+    """(classes present, outputs, parameters)."""
+    return jax.jacrev(lambda at: shares.T @ network_outputs(_layers(at, shapes), inputs))(flat)
+
+
+@partial(jax.jit, static_argnames=("shapes",))
+def _derivatives_along(flat: Any, inputs: Any, directions: Any, *, shapes: Any) -> Any:
+    """(directions, samples, outputs)."""
+
+    def outputs(at: Any) -> Any:
+        return network_outputs(_layers(at, shapes), inputs)
+
+    return jax.lax.map(lambda direction: jax.jvp(outputs, (flat,), (direction,))[1], directions)
+
+
+def _layers(flat: Any, shapes: tuple[tuple[int, int], ...]) -> Weights:
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    return tuple(part.reshape(shape) for part, shape in zip(jnp.split(flat, ends[:-1]), shapes, strict=True))
+
+
+def _in_double_precision(weights: Weights, inputs: ArrayLike, labels: NDArray[np.int64], loss: Loss) -> Any:
+    doubled = tuple(jnp.asarray(matrix, dtype=jnp.float64) for matrix in weights)
+    targets = jnp.asarray(class_targets(labels, weights[-1].shape[1], loss))
+    return ravel_pytree(doubled)[0], jnp.asarray(inputs, dtype=jnp.float64), targets

@@ -1,0 +1,1 @@
+"""Regression and classification on drawn or real data: ridge, random features, wide networks."""

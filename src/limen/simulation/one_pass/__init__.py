@@ -1,0 +1,1 @@
+"""One-pass SGD in d dimensions, and the exact chain of its overlaps."""

@@ -1,0 +1,1 @@
+"""Draws of random matrices, and spectra of operators known by their products."""

@@ -1,0 +1,1 @@
+"""Estimators and Hessians on drawn data."""

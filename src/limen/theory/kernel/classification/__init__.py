@@ -1,0 +1,1 @@
+"""Classification: margins, separability, capacity."""

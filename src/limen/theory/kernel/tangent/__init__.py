@@ -1,0 +1,1 @@
+"""Tangent kernels, linearised and lazy training."""

@@ -1,0 +1,1 @@
+"""Population averages of one-pass SGD: one file for each way to compute them."""
