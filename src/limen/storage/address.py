@@ -2,19 +2,19 @@
 
 import hashlib
 import json
-import sys
 from functools import lru_cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from limen.experiments.experiment import Experiment
+from limen.storage.sources import module_digest, source_digest
 
 
 def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:
-    """SHA-256 of the canonical spec, kind, seeds, precision, version, and a digest of limen's own sources.
+    """SHA-256 of the canonical spec, kind, seeds, precision, version, and those of limen's sources that count.
 
-    A change of any source file changes every address: a stored result never outlives the code that made it.
+    A change of a statement that a result rests on changes its address; a change of a comment, of the page, or of
+    another experiment does not.
     """
     content = {
         "spec": spec,
@@ -22,7 +22,7 @@ def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:
         "seeds": list(seeds),
         "dtype": "theory float64, simulation float32",
         "version": _version(),
-        "sources": source_digest(),
+        "sources": source_digest(str(spec.get("type", ""))),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
@@ -30,17 +30,6 @@ def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:
 @lru_cache(maxsize=1)
 def _version() -> str:
     return version("limen")
-
-
-@lru_cache(maxsize=1)
-def source_digest() -> str:
-    """SHA-256 over the Python sources of the installed package."""
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
 
 
 def spec_of(experiment: Experiment) -> dict[str, Any]:
@@ -51,7 +40,4 @@ def spec_of(experiment: Experiment) -> dict[str, Any]:
     return {**experiment.describe(), "module": module, "source": _module_digest(module)}
 
 
-@lru_cache
-def _module_digest(module: str) -> str:
-    file = getattr(sys.modules.get(module), "__file__", None)
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file and Path(file).is_file() else ""
+_module_digest = lru_cache(module_digest)

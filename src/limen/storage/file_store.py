@@ -15,9 +15,9 @@ import xarray as xr
 
 from limen.problem.spec import InputError
 from limen.result import Result, load, netcdf, write_file
-from limen.storage.address import source_digest
 from limen.storage.index import Index, parts, select_in
 from limen.storage.pack import pack, signature, unpack
+from limen.storage.sources import source_digest
 
 RUNS = (
     "SELECT id, experiment, parameters, seeds, theory, simulations, created, verdict "
@@ -75,23 +75,20 @@ class FileStore:
         for key, result in results.items():
             together.setdefault(signature(result), []).append(key)
         entries: list[tuple[str, str, int | None, str, str]] = []
-        files: list[tuple[str, int]] = []
+        files: list[tuple[str, int, float, str]] = []
         for keys in together.values():
             first = results[keys[0]]
             whole = first.as_dataset() if len(keys) == 1 else pack([results[key] for key in keys])
             file, size = self._write(whole)
-            files.append((file, size))
+            files.append((file, size, time.time(), source_digest(_type_of(first))))
             positions: Sequence[int | None] = [None] if len(keys) == 1 else range(len(keys))
             for key, position in zip(keys, positions, strict=True):
                 result = results[key]
-                entries.append((key, file, position, result.kind, str(result.spec.get("type", ""))))
-        now, sources = time.time(), source_digest()
+                entries.append((key, file, position, result.kind, _type_of(result)))
         keys = list(results)
         with self.index.write() as index:
             replaced = {file for (file,) in select_in(index, "SELECT file FROM results WHERE key IN", keys)}
-            index.executemany(
-                "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", [(file, size, now, sources) for file, size in files]
-            )
+            index.executemany("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", files)
             index.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?)", entries)
             for part in parts(keys):
                 marks = ",".join("?" * len(part))
@@ -190,6 +187,10 @@ class FileStore:
         with self.index.read() as index:
             rows = index.execute(f"{RUNS} WHERE {among} ORDER BY created DESC LIMIT ?", (*names, most)).fetchall()
         return [_run(row) for row in rows]
+
+
+def _type_of(result: Result) -> str:
+    return str(result.spec.get("type", ""))
 
 
 def _run(row: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:

@@ -22,7 +22,7 @@ def signature(result: Result) -> tuple[Any, ...]:
         (str(name), name in dataset.coords, variable.dims, variable.shape, variable.dtype.str, _json(variable.attrs))
         for name, variable in dataset.variables.items()
     )
-    return (result.kind, *sorted(variables))
+    return (result.kind, str(result.spec.get("type", "")), *sorted(variables))
 
 
 def pack(results: Sequence[Result]) -> xr.Dataset:

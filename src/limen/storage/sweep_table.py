@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from limen.experiments.registry import PLACES
 from limen.problem.spec import InputError
-from limen.storage.address import source_digest
 from limen.storage.index import Index, select_in
+from limen.storage.sources import source_digest
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ def put_sweep(index: Index, identifier: str, record: Mapping[str, Any], members:
     """Remembers a sweep and the addresses it wants, each with the number of its grid point."""
     with index.write() as connection:
         connection.execute(
-            "INSERT INTO sweeps VALUES (?, ?, 'running', ?) ON CONFLICT (id) DO UPDATE SET state = 'running'",
-            (identifier, json.dumps(record, sort_keys=True), time.time()),
+            "INSERT INTO sweeps VALUES (?, ?, 'running', ?) "
+            "ON CONFLICT (id) DO UPDATE SET state = 'running', record = excluded.record",
+            (identifier, _with_sources(record), time.time()),
         )
         _put_members(connection, identifier, members)
 
@@ -55,7 +57,20 @@ def renew_members(index: Index, identifier: str, members: Sequence[tuple[str, in
     with index.write() as connection:
         first = connection.execute("SELECT key FROM members WHERE sweep = ? AND position = 0", (identifier,)).fetchone()
         if first is not None and first[0] != members[0][0]:
+            (record,) = connection.execute("SELECT record FROM sweeps WHERE id = ?", (identifier,)).fetchone()
+            record = _with_sources(json.loads(record))
+            connection.execute("UPDATE sweeps SET record = ? WHERE id = ?", (record, identifier))
             _put_members(connection, identifier, members)
+
+
+def _with_sources(record: Mapping[str, Any]) -> str:
+    """A record as it is kept: beside what is asked, the sources whose addresses the members are."""
+    return json.dumps({**record, "sources": _sources(record)}, sort_keys=True)
+
+
+def _sources(record: Mapping[str, Any]) -> str:
+    reference = record["experiment"]
+    return source_digest(PLACES.get(reference, reference).partition(":")[2])
 
 
 def _put_members(connection: sqlite3.Connection, identifier: str, members: Sequence[tuple[str, int]]) -> None:
@@ -100,12 +115,15 @@ def counts(index: Index, identifier: str) -> tuple[Counts, Counts]:
     Results of other versions of limen's sources do not count.
     """
     with index.read() as connection:
+        record = json.loads(connection.execute("SELECT record FROM sweeps WHERE id = ?", (identifier,)).fetchone()[0])
         rows = connection.execute(
-            "SELECT count(*), sum(name IS NOT NULL), sum(name IS NULL AND failures.key IS NOT NULL) "
-            "FROM members LEFT JOIN results USING (key) LEFT JOIN files ON file = name AND sources = ? "
+            "SELECT count(*), sum(file IS NOT NULL), sum(file IS NULL AND failures.key IS NOT NULL) "
+            "FROM members LEFT JOIN results USING (key) "
             "LEFT JOIN failures ON failures.key = members.key WHERE sweep = ? GROUP BY point",
-            (source_digest(), identifier),
+            (identifier,),
         ).fetchall()
+    if record.get("sources") != _sources(record):
+        rows = [(number, 0, 0) for number, *_ in rows]
     results = Counts(sum(row[0] for row in rows), sum(row[1] for row in rows), sum(row[2] for row in rows))
     return Counts(len(rows), sum(row[1] == row[0] for row in rows), sum(row[2] > 0 for row in rows)), results
 

@@ -1,13 +1,14 @@
 """Keeping a store healthy: what it holds, whether it is intact, and throwing away what no one can reach."""
 
+import sqlite3
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from limen.storage.address import source_digest
 from limen.storage.claims import SILENCE, living_drivers
 from limen.storage.file_store import FileStore
+from limen.storage.sources import source_digest
 
 # A file newer than this may be on its way into the index.
 SETTLED = 3600.0
@@ -58,7 +59,7 @@ def info(store: FileStore) -> StoreInfo:
         def count(statement: str, *values: str) -> int:
             return int(index.execute(f"SELECT {statement}", values).fetchone()[0] or 0)
 
-        outdated = count("count(*) FROM results JOIN files ON file = name WHERE sources != ?", source_digest())
+        outdated = sum(number for _, number in _outdated(index))
         return StoreInfo(
             path=str(store.root),
             results=count("count(*) FROM results"),
@@ -88,10 +89,9 @@ def collect_garbage(store: FileStore, keep_outdated: bool = False, dry_run: bool
     Files younger than an hour that the index does not know are left: they may be on their way into it.
     """
     with store.index.read() as index:
-        known = dict(index.execute("SELECT name, sources FROM files"))
-        outdated = [] if keep_outdated else [file for file, sources in known.items() if sources != source_digest()]
-        held = dict(index.execute("SELECT file, count(*) FROM results GROUP BY file"))
-    results = sum(held.get(file, 0) for file in outdated)
+        known = {file for (file,) in index.execute("SELECT name FROM files")}
+        old = [] if keep_outdated else _outdated(index)
+    outdated, results = [file for file, _ in old], sum(number for _, number in old)
     strays = [path for path in (store.root / "results").rglob("*.nc") if path.stem not in known and _settled(path)]
     doomed = [*(path for path in map(store.path, outdated) if path.exists()), *strays, *_quarantined(store)]
     removal = Removal(results, len(doomed), sum(path.stat().st_size for path in doomed))
@@ -110,6 +110,14 @@ def collect_garbage(store: FileStore, keep_outdated: bool = False, dry_run: bool
     with store.index.read() as index:
         index.execute("VACUUM")
     return removal
+
+
+def _outdated(index: sqlite3.Connection) -> list[tuple[str, int]]:
+    """Files whose sources are not the present ones of their experiment, each with the number of its results."""
+    rows = index.execute(
+        "SELECT name, sources, coalesce(type, ''), count(key) FROM files LEFT JOIN results ON file = name GROUP BY name"
+    )
+    return [(file, number) for file, sources, kind, number in rows if sources != source_digest(kind)]
 
 
 def _quarantined(store: FileStore) -> list[Path]:

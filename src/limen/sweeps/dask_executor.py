@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from limen.problem.spec import InputError
-from limen.storage.address import source_digest
+from limen.storage.sources import whole_digest
 from limen.sweeps.jobs import Event, Finished, Job, Lost, Raised, Returned
 from limen.sweeps.pool import available_cores
 from limen.sweeps.worker import peak_memory, reason, spawning, worker_environment
@@ -28,7 +28,7 @@ def run_tasks(
     sources: str, prepare: Callable[[], Any] | None, function: Callable[[Any], Any], tasks: Sequence[Any]
 ) -> tuple[list[tuple[bool, Any, float]], float]:
     """In a Dask worker: every task as (returned, value or reason, seconds), and the worker's memory."""
-    if source_digest() != sources:
+    if whole_digest() != sources:
         raise RuntimeError(OTHER_SOURCES)
     if prepare is not None:
         prepare()
@@ -100,7 +100,7 @@ class DaskExecutor:
     def start(self, job: Job) -> None:
         """Submits a job."""
         key = f"{self._prefix}-{job.number}"
-        arguments = (source_digest(), job.prepare, job.function, job.tasks)
+        arguments = (whole_digest(), job.prepare, job.function, job.tasks)
         future = self._client.submit(run_tasks, *arguments, key=key, pure=False)
         self._futures[key] = (job, future)
         future.add_done_callback(self._done.put)
