@@ -24,7 +24,7 @@ problem = TwoLayer(
     target=target("z"), network=network(width=1, activation="tanh"), algorithm=GradientDescent(step=0.5),
     samples_per_dim=10.24,
 )
-setting = prepare(problem, 2000, 0, "gaussian", "float32")
+setting = prepare(problem, 2000, 0, "float32")
 x, y, start = np.asarray(setting.sample.x), np.asarray(setting.sample.y), np.asarray(setting.start.first)[0]
 
 def by_hand():

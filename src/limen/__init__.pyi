@@ -15,6 +15,7 @@ from .problem import GaussianMixture as GaussianMixture
 from .problem import GradientDescent as GradientDescent
 from .problem import GradientFlow as GradientFlow
 from .problem import InputError as InputError
+from .problem import Inputs as Inputs
 from .problem import Loss as Loss
 from .problem import Network as Network
 from .problem import OnePassSGD as OnePassSGD

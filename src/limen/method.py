@@ -8,6 +8,13 @@ from typing import Any
 from limen.problem.spec import InputError
 from limen.result import Result
 
+# Names that were options of solvers once, and what they are called in the inputs of a problem.
+IN_THE_PROBLEM = {
+    "inputs": "law=...",
+    "variances": "variances=..., fractions=...",
+    "fractions": "variances=..., fractions=...",
+}
+
 
 @dataclass(frozen=True)
 class Method:
@@ -32,6 +39,10 @@ class Method:
     def check_options(self, options: dict[str, Any]) -> None:
         """Refuses an option that would be ignored."""
         for name in options:
+            if name in IN_THE_PROBLEM:
+                raise InputError(
+                    f"{name} is part of the problem: TwoLayer(..., inputs=limen.Inputs({IN_THE_PROBLEM[name]}))."
+                )
             if name not in self.options:
                 allowed = ", ".join(self.options) or "none"
                 raise InputError(f"{name} is not an option of {self.name} (its options: {allowed}).")

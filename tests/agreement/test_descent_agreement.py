@@ -199,13 +199,17 @@ def test_inputs_of_two_variances():
         samples_per_dim=3.0,
         start=limen.OverlapStart(0.0),
     )
-    spectrum = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3)}
-    run = limen.simulate(problem, 8, d=240, seeds=40, **spectrum)
-    comparison = limen.compare(theory(problem, 8, **spectrum), run, OBSERVED)
+
+    def having(**inputs):
+        return problem.model_copy(update={"inputs": limen.Inputs(**inputs)})
+
+    spectral = having(variances=(0.5, 2.0), fractions=(2 / 3, 1 / 3))
+    run = limen.simulate(spectral, 8, d=240, seeds=40)
+    comparison = limen.compare(theory(spectral, 8), run, OBSERVED)
     assert comparison.verdict == "agrees", str(comparison)
     isotropic = limen.compare(theory(problem, 8), run, OBSERVED)
     assert {variable.verdict for variable in isotropic.variables} == {"disagrees"}, str(isotropic)
-    swapped = limen.compare(theory(problem, 8, variances=(1.5, 0.5), fractions=(0.5, 0.5)), run, OBSERVED)
+    swapped = limen.compare(theory(having(variances=(1.5, 0.5), fractions=(0.5, 0.5)), 8), run, OBSERVED)
     assert swapped.verdict == "disagrees", str(swapped)
 
 

@@ -6,8 +6,9 @@ import pytest
 import limen
 from limen import InputError
 
-POPULATION = {"values": (1.0, 4.0, 10.0), "weights": (0.5, 0.3, 0.2), "signal": (0.2, 0.5, 0.3)}
-RIDGE = limen.Ridge(0.6, noise=0.5, ridge=0.2, **POPULATION)
+INPUTS = limen.Inputs(variances=(1.0, 4.0, 10.0), fractions=(0.5, 0.3, 0.2))
+POPULATION = {"values": INPUTS.variances, "weights": INPUTS.fractions, "signal": (0.2, 0.5, 0.3)}
+RIDGE = limen.Ridge(0.6, noise=0.5, ridge=0.2, signal=(0.2, 0.5, 0.3), inputs=INPUTS)
 FEATURES = limen.RandomFeatures(3.0, 2.0, "erf", ridge=0.02, nonlinear=0.1, noise=0.2)
 RIDGE_TIMES = np.linspace(0.0, 1.5, 16)
 FEATURES_TIMES = np.geomspace(0.3, 300.0, 13)
@@ -99,10 +100,11 @@ def test_each_problem_has_its_own_theory():
     [
         (lambda: limen.Ridge(0.0), "ratio must be greater than 0"),
         (lambda: limen.Ridge(1.0, noise=-1.0), "noise must be at least 0"),
-        (lambda: limen.Ridge(1.0, values=(1.0, 2.0)), "weights must have one entry per value (2), got 1"),
-        (lambda: limen.Ridge(1.0, values=(1.0, -2.0)), "values must be a non-empty list"),
-        (lambda: limen.Ridge(1.0, weights=(0.5,)), "weights must sum to 1, got 0.5"),
-        (lambda: limen.Ridge(1.0, values=(0.0,)), "positive covariance eigenvalue"),
+        (lambda: limen.Ridge(1.0, inputs=INPUTS), "signal must have one entry per variance of inputs (3), got 1"),
+        (lambda: limen.Ridge(1.0, signal=(-2.0,)), "signal must be numbers that are at least 0"),
+        (lambda: limen.Ridge(1.0, values=(2.0,)), "values stands in the inputs of Ridge: inputs=limen.Inputs(var"),
+        (lambda: limen.Ridge(1.0, weights=(0.5,)), "weights stands in the inputs of Ridge: inputs=limen.Inputs(fra"),
+        (lambda: limen.Inputs(variances=(0.0,)), "nor all 0"),
         (lambda: limen.RandomFeatures(-1.0, 2.0, "relu"), "features_per_dim must be greater than 0"),
         (lambda: limen.RandomFeatures(float("inf"), 2.0, "relu"), "features_per_dim must be a finite number"),
         (lambda: limen.simulate(limen.Ridge(100.0), 1.0, d=10, seeds=1), "ratio must leave at least one sample"),

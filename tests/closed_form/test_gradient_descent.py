@@ -11,6 +11,7 @@ from limen.problem import (
     GradientDescent,
     GradientFlow,
     InputError,
+    Inputs,
     OverlapStart,
     RandomStart,
     TwoLayer,
@@ -18,15 +19,15 @@ from limen.problem import (
     target,
 )
 from limen.problem.algorithms import Algorithm
-from limen.problem.input_variances import input_variances
 from limen.problem.starts import Start
 from limen.result import Result
 from limen.simulation import training_record
 from limen.simulation.descent.fixed_sample_training import prepare
 from limen.simulation.two_layer_gradient import Weights, functions_of, risk_and_gradient
-from limen.verbs import simulate
+from limen.verbs import predict, simulate
 
 RANDOM = RandomStart()
+ISOTROPIC = Inputs()
 
 
 def two_layer(
@@ -36,6 +37,7 @@ def two_layer(
     link="z1**2 + z2",
     noise=0.1,
     start: Start = RANDOM,
+    inputs: Inputs = ISOTROPIC,
     **algorithm,
 ) -> TwoLayer:
     return TwoLayer(
@@ -52,6 +54,7 @@ def two_layer(
         samples_per_dim=4.0,
         loss=loss,
         start=start,
+        inputs=inputs,
     )
 
 
@@ -97,7 +100,7 @@ def numpy_descent(problem: TwoLayer, d: int, seed: int, steps: int) -> list[dict
     algorithm, m = problem.algorithm, problem.network.width
     assert isinstance(algorithm, GradientDescent)
     with jax.enable_x64(True):
-        setting = prepare(problem, d, seed, "gaussian", "float64")
+        setting = prepare(problem, d, seed, "float64")
     x, y, bias, frame = (np.asarray(part) for part in (*setting.sample, setting.bias, setting.frame))
     theta, a = (np.array(part) for part in setting.start)
     n, path = len(y), []
@@ -146,33 +149,33 @@ def test_recorded_times_and_precision_change_nothing():
 
 def test_sphere_keeps_norms_and_start_has_given_overlaps():
     overlap, gram = ((0.6, 0.0), (0.1, -0.2)), ((1.44, 0.3), (0.3, 1.44))
-    problem = two_layer(spherical=True, start=OverlapStart(overlap=overlap, gram=gram))
-    for inputs in ("gaussian", "rademacher"):
-        run = simulate(problem, 6, d=40, seeds=2, inputs=inputs).dataset
+    for law in ("gaussian", "rademacher"):
+        problem = two_layer(spherical=True, start=OverlapStart(overlap=overlap, gram=gram), inputs=Inputs(law))
+        run = simulate(problem, 6, d=40, seeds=2).dataset
         np.testing.assert_allclose(run["gram"].values[:, :, [0, 1], [0, 1]], 1.44, rtol=1e-6)
         np.testing.assert_allclose(run["overlap"].isel(time=0), [overlap] * 2, atol=1e-6)
         np.testing.assert_allclose(run["gram"].isel(time=0), [gram] * 2, atol=1e-6)
 
 
-@pytest.mark.parametrize("inputs", ["rademacher", "student-t"])
-def test_other_inputs_have_unit_variance_and_labels_of_the_target(inputs):
-    problem = two_layer(link="z1 - 2*z2", noise=0.0)
+@pytest.mark.parametrize("law", ["rademacher", "student-t"])
+def test_other_inputs_have_unit_variance_and_labels_of_the_target(law):
+    problem = two_layer(link="z1 - 2*z2", noise=0.0, inputs=Inputs(law))
     with jax.enable_x64(True):
-        setting = prepare(problem, 60, 1, inputs, "float32")
+        setting = prepare(problem, 60, 1, "float32")
         x, y, frame = np.asarray(setting.sample.x), np.asarray(setting.sample.y), np.asarray(setting.frame)
     np.testing.assert_allclose(frame @ frame.T, np.eye(2), atol=1e-6)
     np.testing.assert_allclose(x @ frame.T @ [1.0, -2.0], y, atol=1e-5)
     # 14,400 entries: variance known to 4 * sqrt((kurtosis - 1) / 14400), kurtosis 4.5 for Student's t.
     assert np.var(x) == pytest.approx(1.0, abs=4 * np.sqrt(3.5 / x.size))
-    assert inputs != "rademacher" or set(np.unique(x)) == {-1.0, 1.0}
+    assert law != "rademacher" or set(np.unique(x)) == {-1.0, 1.0}
 
 
 def test_inputs_of_several_variances():
     overlap = ((0.3, -0.2), (0.1, 0.4))
-    problem = two_layer(link="z1 - 2*z2", noise=0.0, start=OverlapStart(overlap))
-    spectrum = input_variances((0.5, 2.0), (2 / 3, 1 / 3))
+    inputs = Inputs(variances=(0.5, 2.0), fractions=(2 / 3, 1 / 3))
+    problem = two_layer(link="z1 - 2*z2", noise=0.0, start=OverlapStart(overlap), inputs=inputs)
     with jax.enable_x64(True):
-        setting = prepare(problem, 60, 1, "gaussian", "float64", spectrum)
+        setting = prepare(problem, 60, 1, "float64")
     x, y, frame = np.asarray(setting.sample.x), np.asarray(setting.sample.y), np.asarray(setting.frame)
     covariance = np.diag(np.repeat([0.5, 2.0], [40, 20]))
     np.testing.assert_allclose(frame @ frame.T, np.eye(2), atol=1e-14)
@@ -186,11 +189,11 @@ def test_inputs_of_several_variances():
 
 def test_losses_on_inputs_of_several_variances():
     """A linear neuron on a linear target: half of (theta - theta_*)^T Sigma (theta - theta_*)."""
-    problem = linear_neuron(GradientDescent(step=STEP))
-    spectrum = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3)}
-    run = simulate(problem, 3, d=60, seeds=[1], dtype="float64", **spectrum).dataset.isel(seed=0)
+    inputs = Inputs(variances=(0.5, 2.0), fractions=(2 / 3, 1 / 3))
+    problem = linear_neuron(GradientDescent(step=STEP)).model_copy(update={"inputs": inputs})
+    run = simulate(problem, 3, d=60, seeds=[1], dtype="float64").dataset.isel(seed=0)
     with jax.enable_x64(True):
-        setting = prepare(problem, 60, 1, "gaussian", "float64", input_variances(*spectrum.values()))
+        setting = prepare(problem, 60, 1, "float64")
     x, y, (frame,), (theta,) = (np.asarray(part) for part in (*setting.sample, setting.frame, setting.start.first))
     variances = np.repeat([0.5, 2.0], [40, 20])
     for step in range(4):
@@ -200,17 +203,28 @@ def test_losses_on_inputs_of_several_variances():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("fields", "d", "words"),
     [
-        ({"inputs": "rademacher"}, "inputs must be gaussian"),
-        ({"fractions": (0.5, 0.5)}, "average to 1"),
-        ({"d": 4}, "at least 2 dimensions"),
+        ({"law": "rademacher"}, 30, "law must be gaussian"),
+        ({"law": "cauchy"}, 30, "must be one of 'gaussian', 'rademacher'"),
+        ({"fractions": (0.5, 0.5)}, 30, "average to 1"),
+        ({"fractions": (0.5, 0.4)}, 30, "sum to 1"),
+        ({"fractions": (1.0,)}, 30, "one length"),
+        ({"variances": (-0.5, 4.0)}, 30, "not be negative"),
+        ({}, 4, "at least 2 dimensions"),
     ],
 )
-def test_bad_variances_are_refused(options, words):
-    options = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3), "d": 30, **options}
+def test_bad_inputs_are_refused(fields, d, words):
+    fields = {"variances": (0.5, 2.0), "fractions": (2 / 3, 1 / 3), **fields}
     with pytest.raises(InputError, match=words):
-        simulate(two_layer(width=1), 2, seeds=1, **options)
+        simulate(two_layer(width=1, inputs=Inputs(**fields)), 2, d=d, seeds=1)
+
+
+@pytest.mark.parametrize("option", [{"inputs": "rademacher"}, {"variances": (0.5, 1.5)}, {"fractions": (0.5, 0.5)}])
+def test_inputs_are_part_of_the_problem(option):
+    for call in (simulate, predict):
+        with pytest.raises(InputError, match=r"is part of the problem: TwoLayer\(\.\.\., inputs=limen\.Inputs"):
+            call(two_layer(), 2, **option, **({"d": 30, "seeds": 1} if call is simulate else {}))
 
 
 def test_a_seed_does_not_depend_on_its_company():
@@ -232,8 +246,6 @@ def test_too_large_problems_are_refused_or_said(monkeypatch):
         simulate(two_layer(), 2, d=25_000, seeds=1)
     with pytest.raises(InputError, match=r"dtype must be one of float32, float64, got 'float16'\."):
         simulate(two_layer(), 2, d=30, seeds=1, dtype="float16")
-    with pytest.raises(InputError, match="inputs must be one of"):
-        simulate(two_layer(), 2, d=30, seeds=1, inputs="cauchy")
     monkeypatch.setattr(training_record, "MOST_CORRELATIONS", 35)
     run = simulate(two_layer(), 6, d=40, seeds=1)
     assert run.ok

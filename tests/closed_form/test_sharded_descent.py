@@ -16,7 +16,6 @@ SCRIPT = r"""
 import json, sys
 import jax, numpy as np
 import limen
-from limen.problem.input_variances import input_variances
 from limen.simulation.descent import fixed_sample, gradient_descent as simulator
 from limen.simulation.descent.fixed_sample_training import prepare
 from limen.simulation.descent.sharded_sample import row_mesh
@@ -27,13 +26,14 @@ problem = limen.TwoLayer(
     limen.GradientDescent(0.5), samples_per_dim=8.3,
 )
 times, answer = np.array([0.0, 1.0, 5.0, 20.0]), {}
-two_variances = input_variances((0.4, 1.6), (0.5, 0.5))
-for name, inputs, variances in (
-    ("gaussian", "gaussian", None), ("rademacher", "rademacher", None), ("variances", "gaussian", two_variances),
+for name, inputs in (
+    ("gaussian", limen.Inputs()), ("rademacher", limen.Inputs("rademacher")),
+    ("variances", limen.Inputs(variances=(0.4, 1.6), fractions=(0.5, 0.5))),
 ):
+    own = problem.model_copy(update={"inputs": inputs})
     with jax.enable_x64(True):
-        one = prepare(problem, 40, 1, inputs, "float64", variances)
-        four = prepare(problem, 40, 1, inputs, "float64", variances, row_mesh(4))
+        one = prepare(own, 40, 1, "float64")
+        four = prepare(own, 40, 1, "float64", row_mesh(4))
     kept = np.asarray(four.counts) > 0
     answer[name] = {
         "devices": len(four.sample.x.sharding.device_set),

@@ -93,3 +93,25 @@ def test_problem_modules_do_not_import_jax_and_limen_is_light():
     subprocess.run([sys.executable, "-c", script], check=True)
     script = "import sys, limen; assert not {'jax', 'pydantic', 'xarray', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_a_power_law_of_variances_has_mean_one_and_the_slope_of_its_exponent():
+    inputs = limen.Inputs.power_law(0.6, 6)
+    s, w = inputs.spectrum
+    assert len(s) == 6 and w @ s == pytest.approx(1.0, abs=1e-12) and w.sum() == pytest.approx(1.0, abs=1e-12)
+    # Inner blocks are copies of each other at ranks smaller by e.
+    np.testing.assert_allclose(np.diff(np.log(s))[1:], -0.6, atol=1e-12)
+    with pytest.raises(limen.InputError, match="exponent must be from 0 to below 1"):
+        limen.Inputs.power_law(1.0, 4)
+    with pytest.raises(limen.InputError, match="blocks must be a whole number"):
+        limen.Inputs.power_law(0.5, 0)
+    assert limen.Inputs.power_law(0.0, 3).isotropic
+
+
+def test_theories_say_which_inputs_they_take():
+    spectral = _problem(inputs=limen.Inputs(variances=(0.5, 1.5), fractions=(0.5, 0.5)))
+    assert limen.theories(spectral)["descent"] == "applies"
+    other = limen.theories(_problem(inputs=limen.Inputs("rademacher")))
+    assert "Gaussian inputs, not rademacher" in other["descent"]
+    with pytest.raises(limen.InputError, match="inputs of one variance, and these have 2"):
+        limen.thresholds.report(spectral)

@@ -3,6 +3,7 @@
 from limen.problem.activations import Activation, activation
 from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
 from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.inputs import Inputs
 from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
 from limen.problem.mixtures import GaussianMixture, XorMixture
@@ -22,6 +23,7 @@ __all__ = [
     "GradientDescent",
     "GradientFlow",
     "InputError",
+    "Inputs",
     "Loss",
     "Network",
     "OnePassSGD",

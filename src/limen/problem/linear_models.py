@@ -1,10 +1,11 @@
 """Problems that are linear in what is trained: least squares, and random features; gradient flow from zero on both."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from limen.problem.activations import Activation, as_activation
+from limen.problem.inputs import Inputs
 from limen.problem.spec import InputError, Spec, nested_tuple
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
@@ -14,36 +15,38 @@ class Ridge(Spec):
     r"""Least squares $y=X\beta+\varepsilon$ in $p$ dimensions, trained by gradient flow with weight decay.
 
     $\dot b=\frac1nX^\top(y-Xb)-\lambda b$ from $b=0$; it ends at the ridge estimator of penalty `ridge` $=\lambda$,
-    at the least-norm solution for $\lambda=0$. Inputs have covariance $\Sigma$ with eigenvalues `values` in
-    proportions `weights`, `signal` holds the squared norm of $\beta$ in each eigenspace. `ratio` is $\gamma=p/n$,
+    at the least-norm solution for $\lambda=0$. `signal` holds the squared norm of $\beta$ in each
+    eigenspace of the covariance of the `inputs` (one number per variance). `ratio` is $\gamma=p/n$,
     `noise` the variance of $\varepsilon$. In simulations $d=p$, and $n$ is $p/\gamma$ rounded.
     """
 
     ratio: float = Field(gt=0.0)
     noise: float = Field(0.0, ge=0.0)
     ridge: float = Field(0.0, ge=0.0)
-    values: Numbers = (1.0,)
-    weights: Numbers = (1.0,)
     signal: Numbers = (1.0,)
+    inputs: Inputs = Inputs()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _moved(cls, fields: Any) -> Any:
+        for name, now in (("values", "variances"), ("weights", "fractions")):
+            if isinstance(fields, dict) and name in fields:
+                raise InputError(f"{name} stands in the inputs of Ridge: inputs=limen.Inputs({now}=...).")
+        return fields
 
     @model_validator(mode="after")
     def _check(self) -> "Ridge":
-        for name in ("values", "weights", "signal"):
-            entries = getattr(self, name)
-            if not entries or min(entries) < 0.0:
-                raise InputError(f"{name} must be a non-empty list of numbers that are at least 0, got {entries}.")
-            if len(entries) != len(self.values):
-                raise InputError(f"{name} must have one entry per value ({len(self.values)}), got {len(entries)}.")
-        if abs(sum(self.weights) - 1.0) > 1e-9:
-            raise InputError(f"weights must sum to 1, got {sum(self.weights)}.")
-        if not any(value * weight > 0.0 for value, weight in zip(self.values, self.weights, strict=True)):
-            raise InputError("values must contain a positive covariance eigenvalue of positive weight.")
+        wanted = len(self.inputs.variances)
+        if len(self.signal) != wanted:
+            raise InputError(f"signal must have one entry per variance of inputs ({wanted}), got {len(self.signal)}.")
+        if min(self.signal) < 0.0:
+            raise InputError(f"signal must be numbers that are at least 0, got {self.signal}.")
         return self
 
     @property
     def population(self) -> dict[str, tuple[float, ...]]:
         """The law of inputs and coefficients, as `limen.kernel.ridge` takes it."""
-        return {"values": self.values, "weights": self.weights, "signal": self.signal}
+        return {"values": self.inputs.variances, "weights": self.inputs.fractions, "signal": self.signal}
 
 
 class RandomFeatures(Spec):

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from limen.problem.algorithms import Algorithm, GradientDescent, OnePassSGD, SphericalSGD
+from limen.problem.inputs import Inputs
 from limen.problem.losses import Loss, as_loss
 from limen.problem.networks import Network
 from limen.problem.spec import InputError, Spec
@@ -14,9 +15,10 @@ from limen.problem.targets import Target, as_target
 
 
 class TwoLayer(Spec):
-    r"""A two-layer network learns $y=h(\Theta_*^\top x)+\text{noise}$ from inputs $x\sim N(0,I_d)$.
+    r"""A two-layer network learns $y=h(\Theta_*^\top x)+\text{noise}$ from inputs $x\sim N(0,\Sigma)$.
 
-    `samples_per_dim` is $\delta=n/d$; one-pass algorithms see every sample once and take none.
+    `samples_per_dim` is $\delta=n/d$; one-pass algorithms see every sample once and take none. `inputs` are isotropic
+    and Gaussian by default; $\Theta_*^\top\Sigma\Theta_*=I$ whatever their spectrum.
     """
 
     target: Annotated[Target, BeforeValidator(as_target)]
@@ -25,6 +27,7 @@ class TwoLayer(Spec):
     samples_per_dim: float | None = Field(None, gt=0.0)
     loss: Annotated[Loss, BeforeValidator(as_loss)] = Loss(name="square")
     start: Start = RandomStart()
+    inputs: Inputs = Inputs()
 
     @model_validator(mode="after")
     def _check(self) -> "TwoLayer":
@@ -35,6 +38,7 @@ class TwoLayer(Spec):
             raise InputError(f"samples_per_dim (n/d) is required with {name}.")
         if isinstance(self.start, OverlapStart):
             _check_start(self.start, self.network, self.target.latents)
+        _check_inputs(self.inputs)
         return self
 
     @property
@@ -46,6 +50,14 @@ class TwoLayer(Spec):
     def counts_steps(self) -> bool:
         """Whether time is a whole number of steps."""
         return isinstance(self.algorithm, GradientDescent)
+
+
+def _check_inputs(inputs: Inputs) -> None:
+    mean = float(inputs.spectrum.values @ inputs.spectrum.fractions)
+    if min(inputs.variances) <= 0.0:
+        raise InputError(f"variances must be positive for a two-layer network, got {inputs.variances}.")
+    if abs(mean - 1.0) > 1e-9:
+        raise InputError(f"variances must average to 1 for a two-layer network, got {mean:.6g}: rescale them.")
 
 
 def _check_start(start: OverlapStart, network: Network, latents: int) -> None:

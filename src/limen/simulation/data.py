@@ -5,29 +5,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.keys import stream_key
-from limen.problem import InputError, Target
+from limen.problem import Target
 
-INPUT_LAWS = ("gaussian", "rademacher", "student-t")
 DEGREES_OF_FREEDOM = 8.0
 
 
-def check_inputs(inputs: str) -> None:
-    """Refuses an unknown law of the inputs."""
-    if inputs not in INPUT_LAWS:
-        raise InputError(f"inputs must be one of {', '.join(INPUT_LAWS)}, got {inputs!r}.")
-
-
-def draw_inputs(key: jax.Array, shape: tuple[int, ...], inputs: str, dtype: jnp.dtype = jnp.float32) -> jax.Array:
+def draw_inputs(key: jax.Array, shape: tuple[int, ...], law: str, dtype: jnp.dtype = jnp.float32) -> jax.Array:
     """Entries independent, of mean 0 and variance 1: normal, ±1, or Student's t with 8 degrees of freedom."""
-    if inputs == "rademacher":
+    if law == "rademacher":
         return jax.random.rademacher(key, shape, dtype)
-    if inputs == "student-t":
+    if law == "student-t":
         nu = DEGREES_OF_FREEDOM
         return jax.random.t(key, nu, shape, dtype) * ((nu - 2.0) / nu) ** 0.5
     return jax.random.normal(key, shape, dtype)
 
 
-def spread(vectors: np.ndarray, latents: int, seed: int, inputs: str) -> np.ndarray:
+def spread(vectors: np.ndarray, latents: int, seed: int, law: str) -> np.ndarray:
     r"""Rows (vectors, d) carried by one orthogonal map from the basis that begins with the latent axes to the
     basis of the inputs.
 
@@ -35,7 +28,7 @@ def spread(vectors: np.ndarray, latents: int, seed: int, inputs: str) -> np.ndar
     coordinates (a latent coordinate would itself be ±1 otherwise): one random Householder reflection per latent
     axis sends it to a random direction.
     """
-    if inputs == "gaussian":
+    if law == "gaussian":
         return vectors
     d = vectors.shape[1]
     with jax.enable_x64(True):

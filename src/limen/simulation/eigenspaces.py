@@ -3,7 +3,7 @@
 import numpy as np
 
 from limen.problem import InputError
-from limen.problem.input_variances import InputVariances
+from limen.problem.inputs import InputVariances
 
 
 def coordinate_variances(variances: InputVariances, d: int) -> np.ndarray:

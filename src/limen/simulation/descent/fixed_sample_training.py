@@ -8,10 +8,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from limen.gaussian.start_weights import start_weights
-from limen.problem import GradientDescent, InputError, TwoLayer
-from limen.problem.input_variances import InputVariances
+from limen.problem import GradientDescent, TwoLayer
 from limen.result import Result
-from limen.simulation.data import check_inputs, reflected, spread
+from limen.simulation.data import reflected, spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.descent.sharded_sample import draw_sharded
 from limen.simulation.eigenspaces import coordinate_variances, even_directions
@@ -75,19 +74,14 @@ def prepare(
     problem: TwoLayer,
     d: int,
     seed: int,
-    inputs: str,
     dtype: str,
-    variances: InputVariances | None = None,
     mesh: Mesh | None = None,
 ) -> Setting:
     """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn.
 
-    With `variances` the directions of the target have the same weight per dimension in every eigenspace; with a `mesh`
-    the rows of the inputs are spread over its devices.
+    The directions of the target have the same weight per dimension in every eigenspace; with a `mesh` the rows of the
+    inputs are spread over its devices.
     """
-    check_inputs(inputs)
-    if variances is not None and inputs != "gaussian":
-        raise InputError(f"inputs must be gaussian with several variances, got {inputs!r}.")
     n = sample_size(problem, d, dtype, 1 if mesh is None else mesh.size)
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, GradientDescent)
@@ -96,12 +90,13 @@ def prepare(
         return jnp.asarray(value, dtype)
 
     frame, first, deviations = np.eye(k, d), start_weights(problem, d, seed), None
-    if variances is None:
-        frame, first = (spread(vectors, k, seed, inputs) for vectors in (frame, first))
+    law, spectrum = problem.inputs.law, problem.inputs.spectrum
+    if spectrum.isotropic:
+        frame, first = (spread(vectors, k, seed, law) for vectors in (frame, first))
     else:
-        images = even_directions(variances, k, d)
+        images = even_directions(spectrum, k, d)
         frame, first = (reflected(vectors, images) for vectors in (frame, first))
-        deviations = array(np.sqrt(coordinate_variances(variances, d)))
+        deviations = array(np.sqrt(coordinate_variances(spectrum, d)))
     rule = Rule(
         step=array(algorithm.step),
         second_step=array(algorithm.step if network.train_second_layer else 0.0),
@@ -111,9 +106,9 @@ def prepare(
     start = Weights(array(first), array(network.per_neuron("second_layer")))
     counts = None
     if mesh is None:
-        sample = draw_sample(problem.target, n, array(frame), seed, inputs, deviations)
+        sample = draw_sample(problem.target, n, array(frame), seed, law, deviations)
     else:
-        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, inputs, deviations)
+        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, law, deviations)
     return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations, counts)
 
 

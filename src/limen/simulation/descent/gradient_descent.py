@@ -1,7 +1,6 @@
 """Full-batch gradient descent of a two-layer network on a fixed sample in d dimensions."""
 
 import time
-from collections.abc import Sequence
 from functools import partial
 
 import jax
@@ -12,7 +11,6 @@ from jax.sharding import Mesh
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, TwoLayer
-from limen.problem.input_variances import input_variances
 from limen.result import Result
 from limen.simulation.descent.fixed_sample_training import (
     Record,
@@ -36,10 +34,7 @@ def solve(
     times: np.ndarray,
     d: int,
     seed: int,
-    inputs: str = "gaussian",
     dtype: str = "float32",
-    variances: Sequence[float] = (1.0,),
-    fractions: Sequence[float] = (1.0,),
     devices: int = 1,
 ) -> Result:
     r"""Trains one network with
@@ -53,10 +48,7 @@ def solve(
 
     Beside overlaps, Gram matrix, second layer and losses: `correlation` $=\theta_j(t)\cdot\theta_l(t')$, left out (and
     the status says so) when the first layers at all $T$ times exceed 1 GB or $(Tm)^2>4\cdot10^6$. Test loss and excess
-    risk are on Gaussian inputs whatever the law `inputs` (`gaussian`, `rademacher`, `student-t`) of the entries of $x$.
-    `variances` are the eigenvalues of the covariance $\Sigma$ of Gaussian inputs, averaging to one, and `fractions` the
-    parts of the dimensions that have them; the directions of the target are spread evenly over the eigenspaces, so that
-    $\Theta_*^\top\Sigma\Theta_*=I$, the start at random.
+    risk are on Gaussian inputs of the same covariance, whatever the law of the entries of $x$.
 
     Cost: $4nmd$ operations a step, inputs read from memory once; memory $nd$ numbers of `dtype`, at most 8 GB per
     device. Train loss comes with the gradient: recording every step costs one step more in all. With several `devices`
@@ -65,8 +57,8 @@ def solve(
     """
     began = time.perf_counter()
     assert isinstance(problem.algorithm, GradientDescent)
-    spectrum, mesh = input_variances(variances, fractions), row_mesh(devices)
-    setting = prepare(problem, d, seed, inputs, dtype, None if spectrum.isotropic else spectrum, mesh)
+    mesh = row_mesh(devices)
+    setting = prepare(problem, d, seed, dtype, mesh)
     steps = np.rint(times).astype(np.int32)
     record = _train(
         functions_of(problem),

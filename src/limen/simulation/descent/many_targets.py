@@ -36,6 +36,7 @@ def many_targets(problem: TwoLayer, times: object, d: int, seed: int, targets: i
     reason = refuses(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
         reason = "it trains one neuron with a fixed second layer."
+    reason = reason or problem.inputs.unlike_isotropic()
     if reason is None and not isinstance(problem.start, RandomStart):
         reason = "it starts at random."
     if reason is not None:

@@ -44,7 +44,6 @@ def solve(
     d: int,
     seed: int,
     batch: int | None = None,
-    inputs: str = "gaussian",
     dtype: str = "float32",
 ) -> Result:
     r"""Trains as `gradient-descent` does, with $\hat R$ replaced at each step by its mean over `batch` samples.
@@ -60,7 +59,7 @@ def solve(
     n = sample_size(problem, d, dtype)
     if isinstance(batch, bool) or int(batch) != batch or not 1 <= batch <= n:
         raise InputError(f"batch must be a whole number from 1 to n = {n}, got {batch!r}.")
-    setting = prepare(problem, d, seed, inputs, dtype)
+    setting = prepare(problem, d, seed, dtype)
     steps = np.rint(times).astype(np.int32)
     record = _train(
         functions_of(problem),

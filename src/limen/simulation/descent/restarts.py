@@ -53,6 +53,7 @@ def restarts(
     reason = refuses(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
         reason = "it trains one neuron with a fixed second layer."
+    reason = reason or problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"restarts does not apply: {reason}")
     if starts < 1:
@@ -65,7 +66,7 @@ def restarts(
             "samples_per_dim": max(ratio, drawn_per_dim or 0.0),
         }
     )
-    n, setting = sample_size(problem, d, "float32"), prepare(many, d, seed, "gaussian", "float32")
+    n, setting = sample_size(problem, d, "float32"), prepare(many, d, seed, "float32")
     steps = np.rint(times).astype(np.int32)
     # Steps before the first time are an interval whose record is dropped.
     extra = int(steps[0] > 0)

@@ -36,7 +36,7 @@ def trained_weights(problem: TwoLayer, times: object, d: int, seed: int, dtype: 
     Memory: the sample, and $md$ numbers per time.
     """
     steps = time_grid(times, counts_steps=True).astype(np.int32)
-    setting = prepare(problem, d, seed, "gaussian", dtype)
+    setting = prepare(problem, d, seed, dtype)
     spherical = bool(getattr(problem.algorithm, "spherical", False))
     path = _path(functions_of(problem), spherical, setting, jnp.asarray(np.diff(steps, prepend=0)))
     parts = (setting.sample.x, setting.sample.y, path.first, path.second, setting.frame, setting.bias)

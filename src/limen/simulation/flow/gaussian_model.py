@@ -122,7 +122,7 @@ def refuses(problem: object) -> str | None:
         return f"it is the Gaussian model of the square loss, not of {problem.loss.name}."
     if any(problem.network.per_neuron("bias")):
         return "it has no biases."
-    return None
+    return problem.inputs.unlike_isotropic()
 
 
 def draw_model(problem: TwoLayer, d: int, seed: int) -> GaussianModel:

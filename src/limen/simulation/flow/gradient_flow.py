@@ -13,7 +13,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientFlow, TwoLayer
 from limen.result import Result
-from limen.simulation.data import check_inputs, spread
+from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
 from limen.simulation.flow.sphere_flow import RiskAndGradient, SphereFlow, flow_path
@@ -30,6 +30,8 @@ def refuses(problem: object) -> str | None:
         return "it trains two-layer networks."
     if not isinstance(problem.algorithm, GradientFlow):
         return f"it runs GradientFlow, not {type(problem.algorithm).__name__}."
+    if not problem.inputs.isotropic:
+        return problem.inputs.unlike_isotropic()
     return None
 
 
@@ -39,7 +41,6 @@ def solve(
     times: np.ndarray,
     d: int,
     seed: int,
-    inputs: str = "gaussian",
     tolerance: float = 1e-5,
 ) -> Result:
     r"""Trains one network by
@@ -50,21 +51,21 @@ def solve(
     $n$ the nearest whole number to $\delta d$, $|w_j|$ kept at `initial_norm`; the second layer moves where the network
     trains it. Variables: `train_loss` ($\hat R$), `test_loss` on fresh Gaussian inputs with label noise (from the
     overlaps), and by group of neurons that start alike `second_layer`, `overlap`, `gram` (two different neurons);
-    `correlation` $=\frac1m\sum_j\langle w_j(t),w_j(t')\rangle$. `inputs` is the law of the entries of $x$ (`gaussian`,
-    `rademacher`, `student-t`); `tolerance` the local error of a step, relative to the length of a neuron.
+    `correlation` $=\frac1m\sum_j\langle w_j(t),w_j(t')\rangle$. `tolerance` is the local error of a step, relative to
+    the length of a neuron.
 
     Cost: $4nmd$ operations a gradient, some hundred gradients per decade of time until $t$ times the largest rate is
     $10^3$, then in proportion to $\sqrt t$; runs of hours are refused. Double precision, $8nd$ bytes. Setting:
     Montanari & Urbani 2025.
     """
     began = time.perf_counter()
-    check_inputs(inputs)
     check_tolerance(tolerance)
     n, k, width = sample_size(problem, d, "float64"), problem.target.latents, problem.network.width
     check_path(times.size, width, d)
-    frame = spread(np.eye(k, d), k, seed, inputs)
-    start = spread(start_weights(problem, d, seed), k, seed, inputs)
-    sample = draw_sample(problem.target, n, jnp.asarray(frame), seed, inputs)
+    law = problem.inputs.law
+    frame = spread(np.eye(k, d), k, seed, law)
+    start = spread(start_weights(problem, d, seed), k, seed, law)
+    sample = draw_sample(problem.target, n, jnp.asarray(frame), seed, law)
     flow = SphereFlow(network_gradient(problem, sample), (width, d), flow_rule(problem, n, d, tolerance))
     second = np.asarray(problem.network.per_neuron("second_layer"))
     check_flow_work(d, float(times[-1]), flow.start_rate(start, second), 4.0 * n * width * d)

@@ -16,7 +16,7 @@ from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
 from limen.problem.rates import rate_function, steps_at
 from limen.result import Result
-from limen.simulation.data import check_inputs, draw_inputs, draw_labels, spread
+from limen.simulation.data import draw_inputs, draw_labels, spread
 from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
 from limen.simulation.work import check_sgd_work
@@ -32,25 +32,26 @@ def refuses(problem: object) -> str | None:
         return "it trains two-layer networks."
     if not problem.one_pass:
         return f"it runs OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
+    if not problem.inputs.isotropic:
+        return problem.inputs.unlike_isotropic()
     return None
 
 
-def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str = "gaussian") -> Result:
+def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
     r"""Trains one network, $O(md)$ per sample, and reports its overlaps at `times`.
 
     Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
-    `inputs` is the law of the entries of $x$: `gaussian`, `rademacher` or `student-t`. Test loss and excess risk are
-    on Gaussian inputs. Runs above `MOST_SGD_WORK` are refused.
+    Test loss and excess risk are on Gaussian inputs. Runs above `MOST_SGD_WORK` are refused.
     """
-    check_inputs(inputs)
     began = time.perf_counter()
     algorithm, m, k = problem.algorithm, problem.network.width, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
     steps = steps_at(algorithm.rate, times, d * m)
     check_sgd_work(d, int(steps[-1]), batch, m, k)
-    weights = spread(start_weights(problem, d, seed), k, seed, inputs)
-    frame = spread(np.eye(k, d), k, seed, inputs)
+    law = problem.inputs.law
+    weights = spread(start_weights(problem, d, seed), k, seed, law)
+    frame = spread(np.eye(k, d), k, seed, law)
     interval = int(np.median(np.diff(steps, prepend=0))) if steps.size > 1 else int(steps[-1])
     schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
     first, second = _rates(problem)
@@ -59,7 +60,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, inputs: str =
         functions_of(problem),
         problem.target,
         isinstance(algorithm, SphericalSGD),
-        inputs,
+        law,
         int(np.clip(interval, 1, BLOCK)),
         batch,
         schedule,
@@ -97,7 +98,7 @@ def _train(
     functions: Functions,
     target: Target,
     spherical: bool,
-    inputs: str,
+    law: str,
     block: int,
     batch: int,
     schedule: Callable[[Any], Any] | None,
@@ -128,8 +129,8 @@ def _train(
     def run_block(carry: tuple[tuple[Weights, Any], jax.Array, jax.Array]) -> Any:
         state, key, left = carry
         key, input_key, label_key = jax.random.split(key, 3)
-        x = draw_inputs(input_key, (block, batch, d), inputs)
-        z = x[..., :k] if inputs == "gaussian" else x @ frame.T
+        x = draw_inputs(input_key, (block, batch, d), law)
+        z = x[..., :k] if law == "gaussian" else x @ frame.T
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)

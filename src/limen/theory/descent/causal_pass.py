@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limen.problem import GradientDescent, OverlapStart, TwoLayer
-from limen.problem.input_variances import InputVariances
+from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.theory.descent.coordinates import Coordinates
 from limen.theory.descent.forces import Forces, forces

@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 
 from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
 from limen.problem import InputError, TwoLayer
-from limen.problem.input_variances import InputVariances
+from limen.problem.inputs import InputVariances
 
 
 class Coordinates(NamedTuple):

@@ -60,6 +60,9 @@ def escape_of(problem: TwoLayer, d: int) -> Escape:
     """The split problem; refused unless it has one neuron and one hard direction."""
     if d < 2 or int(d) != d:
         raise InputError(f"d must be a whole number of at least 2, got {d!r}.")
+    reason = problem.inputs.unlike_isotropic()
+    if reason is not None:
+        raise InputError(f"finite_size does not apply: {reason}")
     hard = hard_subspace(problem.target).basis
     if hard.shape[1] != 1 or problem.network.width != 1:
         raise InputError(

@@ -1,7 +1,6 @@
 """The theory of full-batch gradient descent as predictions: losses, overlaps, two-time kernels, with their spread."""
 
 import time
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.link import hard_subspace
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
-from limen.problem.input_variances import InputVariances, input_variances
+from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
 from limen.result import Result
@@ -45,7 +44,7 @@ def refuses(problem: object) -> str | None:
         return (
             f"it needs a twice differentiable activation, and {label} has a kink: take a smooth one (gelu, softplus)."
         )
-    return None
+    return problem.inputs.unlike_gaussian()
 
 
 @in_double
@@ -55,8 +54,6 @@ def solve(
     paths: int = 4096,
     scrambles: int = 5,
     seed: int = 0,
-    variances: Sequence[float] = (1.0,),
-    fractions: Sequence[float] = (1.0,),
 ) -> Result:
     r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps).
 
@@ -71,9 +68,8 @@ def solve(
         paths: points of a set, a power of two.
         scrambles: number of sets.
         seed: of the sets.
-        variances: eigenvalues of the covariance of the inputs, averaging to one; the target's directions and the
-            start are spread evenly over the eigenspaces. Several eigenvalues leave out the hard fluctuations.
-        fractions: the part of the dimensions each eigenvalue has.
+
+    Inputs of several variances leave out the hard fluctuations.
 
     Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes. Source: Montanari & Wang 2026.
     """
@@ -82,7 +78,7 @@ def solve(
     if reason is not None:
         raise InputError(f"descent does not apply: {reason}")
     grid = time_grid(times, counts_steps=True)
-    spectrum = input_variances(variances, fractions)
+    spectrum = problem.inputs.spectrum
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
     memory = checked_memory(problem, int(grid[-1]), paths, spectrum)

@@ -89,7 +89,7 @@ def refuses(problem: object) -> str | None:
         return "it needs bias 0."
     if problem.network.initial_norm != 1.0:
         return f"it needs initial_norm 1, got {problem.network.initial_norm:g}."
-    return _kink(problem.network.activation)
+    return _kink(problem.network.activation) or problem.inputs.unlike_isotropic()
 
 
 def gaussian_model(problem: TwoLayer, groups: Sequence[int] | None = None) -> GaussianModel:

@@ -46,7 +46,7 @@ def refuses(problem: object) -> str | None:
         or network.initial_norm != 1
     ):
         return "it solves second_layer = 1, bias = 0, initial_norm = 1."
-    return None
+    return problem.inputs.unlike_isotropic()
 
 
 def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Sequence[int] = ()) -> Result:

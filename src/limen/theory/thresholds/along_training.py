@@ -6,7 +6,6 @@ import numpy as np
 
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
-from limen.problem.input_variances import input_variances
 from limen.theory.descent.solve import Scramble, checked_memory, refuses, run_scramble
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import network_weights, neuron_weights
@@ -15,14 +14,13 @@ from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hess
 
 def scrambles_of(problem: TwoLayer, steps: int, paths: int, scrambles: int, seed: int) -> list[Scramble]:
     """Independent sets of paths through `steps` steps; problems outside the theory are refused."""
-    reason = refuses(problem)
+    reason = refuses(problem) or problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"the theory of gradient descent does not apply: {reason}")
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
-    isotropic = input_variances((1.0,), (1.0,))
-    checked_memory(problem, steps, paths, isotropic)
-    return [run_scramble(problem, steps, paths, 1000 * seed + i, isotropic) for i in range(scrambles)]
+    checked_memory(problem, steps, paths, problem.inputs.spectrum)
+    return [run_scramble(problem, steps, paths, 1000 * seed + i, problem.inputs.spectrum) for i in range(scrambles)]
 
 
 def neuron_samples(

@@ -66,7 +66,7 @@ def report(problem: TwoLayer, times: Any = 60, d: int = 1000, paths: int = 4096,
     at dimension `d` the probability of success and the escape time within `times` steps. Takes about half a minute;
     `print` it."""
 
-    reason = refuses(problem)
+    reason = refuses(problem) or problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"report does not apply: {reason}")
     assert problem.samples_per_dim is not None

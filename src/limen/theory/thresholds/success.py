@@ -80,6 +80,9 @@ def _check_dimensions(sizes: Any) -> list[int]:
 
 
 def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed: int) -> Result:
+    reason = problem.inputs.unlike_isotropic()
+    if reason is not None:
+        raise InputError(f"thresholds do not apply: {reason}")
     if pinned_directions(problem).shape[1] == 0:
         raise InputError(
             f"target {problem.target.label!r} must have a hard direction without overlap at the start: there is none."

@@ -1,0 +1,91 @@
+r"""What the inputs look like: the law of their entries and the spectrum of their covariance."""
+
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import BeforeValidator, model_validator
+
+from limen.problem.spec import InputError, Spec, nested_tuple
+
+Numbers = Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
+Law = Literal["gaussian", "rademacher", "student-t"]
+
+
+class InputVariances(NamedTuple):
+    r"""Eigenvalues $s$ of the covariance of the inputs and their fractions $w_s$; shapes (S,)."""
+
+    values: np.ndarray
+    fractions: np.ndarray
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether there is one eigenvalue only."""
+        return self.values.size == 1
+
+
+class Inputs(Spec):
+    r"""Inputs $x=\Sigma^{1/2}g$, the entries of $g$ independent of mean 0 and variance 1.
+
+    `law` is the law of those entries: normal, ±1 (`rademacher`) or Student's t with 8 degrees of freedom.
+    $\Sigma$ has the eigenvalues `variances` on `fractions` of the dimensions. Two-layer networks want
+    $\sum_bw_bs_b=1$; their targets and starts are spread evenly over the eigenspaces.
+    """
+
+    law: Law = "gaussian"
+    variances: Numbers = (1.0,)
+    fractions: Numbers = (1.0,)
+
+    @model_validator(mode="after")
+    def _check(self) -> "Inputs":
+        s, w = self.variances, self.fractions
+        if not s or len(s) != len(w):
+            raise InputError(f"variances and fractions must be lists of one length, got {len(s)} and {len(w)}.")
+        if min(s) < 0.0 or max(s) == 0.0 or min(w) <= 0.0:
+            raise InputError(f"variances must not be negative nor all 0, fractions positive, got {s} and {w}.")
+        if abs(sum(w) - 1.0) > 1e-9:
+            raise InputError(f"fractions must sum to 1, got {sum(w):.6g}.")
+        if self.law != "gaussian" and len(s) > 1:
+            raise InputError(f"law must be gaussian with several variances, got {self.law!r}.")
+        return self
+
+    @staticmethod
+    def power_law(exponent: float, blocks: int) -> "Inputs":
+        r"""Gaussian inputs whose $i$-th of $d$ eigenvalues falls as $i^{-a}$, $a$ = `exponent`, in `blocks` steps.
+
+        Block $b$ holds the ranks $i/d$ between $e^{-b}$ and $e^{-b-1}$ (the last block the rest down to 0) at
+        the mean of $u^{-a}$ over them, so that the trace is exact; scaled to mean eigenvalue one. Exponents below 1.
+        """
+        if not 0.0 <= exponent < 1.0:
+            raise InputError(f"exponent must be from 0 to below 1 (a finite mean eigenvalue), got {exponent!r}.")
+        if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
+            raise InputError(f"blocks must be a whole number of at least 1, got {blocks!r}.")
+        edges = np.append(np.exp(-np.arange(float(blocks))), 0.0)
+        fractions = -np.diff(edges)
+        # The mean of u^-a over all ranks is 1/(1-a): the variances average to one as they stand.
+        variances = -np.diff(edges ** (1.0 - exponent)) / fractions
+        return Inputs(variances=variances[::-1], fractions=fractions[::-1] / fractions.sum())
+
+    @property
+    def spectrum(self) -> InputVariances:
+        """Eigenvalues and fractions as arrays."""
+        return InputVariances(np.asarray(self.variances), np.asarray(self.fractions))
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether all directions have one variance."""
+        return len(set(self.variances)) == 1
+
+    def unlike_gaussian(self) -> str | None:
+        """Why a theory of Gaussian inputs does not apply, or None."""
+        if self.law == "gaussian":
+            return None
+        return (
+            f"it is a theory of Gaussian inputs, not {self.law}: predict with inputs=limen.Inputs() and compare "
+            "with differing=('inputs',)."
+        )
+
+    def unlike_isotropic(self) -> str | None:
+        """Why a theory of isotropic Gaussian inputs does not apply, or None."""
+        if self.isotropic:
+            return self.unlike_gaussian()
+        return f"it needs inputs of one variance, and these have {len(set(self.variances))}."
