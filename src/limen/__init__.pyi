@@ -10,7 +10,9 @@ from . import spectra as spectra
 from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
 from .problem import Activation as Activation
+from .problem import Adam as Adam
 from .problem import BinaryMixture as BinaryMixture
+from .problem import EntrywiseDescent as EntrywiseDescent
 from .problem import GaussianMixture as GaussianMixture
 from .problem import GradientDescent as GradientDescent
 from .problem import GradientFlow as GradientFlow
@@ -25,6 +27,7 @@ from .problem import RandomFeatures as RandomFeatures
 from .problem import RandomStart as RandomStart
 from .problem import Ridge as Ridge
 from .problem import SelfAttention as SelfAttention
+from .problem import SignDescent as SignDescent
 from .problem import SingleIndex as SingleIndex
 from .problem import SphericalSGD as SphericalSGD
 from .problem import SpikedTensor as SpikedTensor

@@ -1,6 +1,6 @@
 """Effective dynamics: what summary statistics of online SGD do in high dimension, derived or in closed form."""
 
-from limen.problem.update_rules import clipping, momentum, preconditioner, sign
+from limen.problem.updates import clipping, momentum, preconditioner, sign
 from limen.simulation.effective.generic_sgd import run
 from limen.simulation.effective.mixture_blocks import measure_block, measure_second_layer
 from limen.simulation.effective.overlap_hitting import simulated_hitting_times

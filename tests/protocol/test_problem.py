@@ -17,7 +17,7 @@ from limen import InputError
         (lambda: limen.GradientDescent(float("nan")), "step must be a finite number"),
         (lambda: limen.GradientDescent(rate=1.0), "is required"),
         (lambda: limen.GradientDescent(step=1.0, rate=1.0), "rate is not an argument of GradientDescent"),
-        (lambda: limen.OnePassSGD(0.1, 1, 1.0, 5), "at most 3 arguments, got 4"),
+        (lambda: limen.OnePassSGD(0.1, 1, 1.0, 0.5, 5), "at most 4 arguments, got 5"),
         (lambda: limen.OnePassSGD(0.1, batch=0), "batch must be at least 1, got 0"),
         (lambda: limen.activation(), "either a name or formula, or its hermite"),
         (lambda: limen.activation("hermite:99"), "degree from 0 to 40"),

@@ -1,7 +1,16 @@
 """What a learning problem is: frozen specifications, checked when they are made. Nothing here computes."""
 
 from limen.problem.activations import Activation, activation
-from limen.problem.algorithms import Algorithm, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
+from limen.problem.algorithms import (
+    Adam,
+    Algorithm,
+    EntrywiseDescent,
+    GradientDescent,
+    GradientFlow,
+    OnePassSGD,
+    SignDescent,
+    SphericalSGD,
+)
 from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
 from limen.problem.inputs import Inputs
 from limen.problem.linear_models import RandomFeatures, Ridge
@@ -16,8 +25,10 @@ from limen.problem.two_layer import TwoLayer
 
 __all__ = [
     "Activation",
+    "Adam",
     "Algorithm",
     "BinaryMixture",
+    "EntrywiseDescent",
     "FeedForward",
     "GaussianMixture",
     "GradientDescent",
@@ -33,6 +44,7 @@ __all__ = [
     "RandomStart",
     "Ridge",
     "SelfAttention",
+    "SignDescent",
     "SingleIndex",
     "Spec",
     "SphericalSGD",

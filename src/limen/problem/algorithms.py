@@ -1,22 +1,151 @@
-"""Algorithms: what is done with the samples, and the unit of time that goes with it."""
+r"""Algorithms: what is done with the samples, and the unit of time that goes with it.
 
-from pydantic import Field
+**Scaled coordinates.** Weights of $d$ entries have entries of size $d^{-1/2}$, and so has the gradient of the risk.
+Rules that act on every entry alone are written for $\Theta=\sqrt d\,\theta$ and $G=\sqrt d\,\nabla\hat R$, of order
+one. A rule linear in the gradient looks the same in both; for the others a number copied from plain training is
+converted:
 
-from limen.problem.rates import Rate
-from limen.problem.spec import Spec
+| number | here | plain training of the first layer |
+|---|---|---|
+| `step` of `GradientDescent`, its `momentum`, `weight_decay` | $\eta,\beta,\lambda$ | $\eta,\beta,\lambda$ |
+| `step` of `Adam`, `SignDescent`, `EntrywiseDescent` | $\eta$ | $\eta/\sqrt d$ |
+| `epsilon` of `Adam`, `smoothing` of `SignDescent` | $\epsilon$ | $\epsilon/\sqrt d$ |
+| `weight_decay` of `Adam` | $\lambda$ | $\lambda\sqrt d$ (the decay of a step, $\eta\lambda$, is the same) |
+
+The second layer's entries and gradients are of order one as they are: where it is trained the same rule moves it, with
+the numbers as given here.
+
+**Batches.** With `batch_fraction` $b<1$ a step sees $bn$ of the $n$ samples. `replacement=True`: every step draws its
+samples anew, all different, independently of the steps before. `replacement=False`: epochs; each takes a new random
+order and cuts $\lfloor1/b\rfloor$ batches from it, and what is left over sits out that epoch.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from limen.problem.rates import Rate, Step, check_rate_until, rate_values
+from limen.problem.spec import InputError, Spec
+from limen.problem.updates import (
+    Move,
+    adam,
+    check_entrywise,
+    heavy_ball,
+    nesterov,
+    own_move,
+    plain_step,
+    soft_sign,
+)
+
+Memory = Annotated[float, Field(ge=0.0, lt=1.0)]
+Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
 class GradientDescent(Spec):
-    r"""Full-batch gradient descent, $\theta\leftarrow(1-\eta\lambda)\theta-\eta\nabla\hat R$ with
+    r"""Gradient descent on a fixed sample, $\theta\leftarrow(1-\eta\lambda)\theta-\eta\nabla\hat R$ with
     $\hat R=\frac1n\sum_i\ell(y_i,f(x_i))$. Time is counted in steps.
 
-    `step` is $\eta$, `weight_decay` $\lambda$; `spherical` puts every neuron back on its sphere after
-    each step. A trained second layer takes the same step.
+    `step` is $\eta$, a number or a formula in `t`, the steps done before (`"0.5/(1 + t/20)"`); `weight_decay`
+    $\lambda$, on the first layer; `spherical` puts every neuron back on its sphere after each step. A trained second
+    layer takes the same step.
+
+    `momentum` $\beta$ (heavy ball): $u\leftarrow\beta u-\eta(\nabla\hat R+\lambda\theta)$, $\theta\leftarrow\theta+u$;
+    with `nesterov` $\theta\leftarrow\theta+\beta u-\eta(\nabla\hat R+\lambda\theta)$. `batch_fraction` and
+    `replacement`: mini-batches, see this module.
     """
 
-    step: float = Field(gt=0.0)
+    step: Step
     weight_decay: float = Field(0.0, ge=0.0)
     spherical: bool = False
+    momentum: Memory = 0.0
+    nesterov: bool = False
+    batch_fraction: Fraction = 1.0
+    replacement: bool = True
+
+
+class Adam(Spec):
+    r"""Adam on a fixed sample, in the scaled coordinates $\Theta=\sqrt d\,\theta$, $G=\sqrt d\,\nabla\hat R$:
+
+    $$m\leftarrow\beta_1m+(1-\beta_1)G,\quad v\leftarrow\beta_2v+(1-\beta_2)G^2,\quad
+    \Theta\leftarrow(1-\eta\lambda)\Theta-\eta\frac{\hat m}{\sqrt{\hat v}+\epsilon},\qquad
+    \hat m=\frac m{1-\beta_1^{t+1}},\ \hat v=\frac v{1-\beta_2^{t+1}}.$$
+
+    | number | here | plain training, first layer |
+    |---|---|---|
+    | `step` | $\eta$, a number or a formula in `t` | learning rate $\eta/\sqrt d$ |
+    | `beta1`, `beta2` | $\beta_1,\beta_2$ | the same |
+    | `epsilon` | $\epsilon$ | $\epsilon/\sqrt d$ |
+    | `weight_decay` (decoupled: AdamW) | $\lambda$, on the first layer | $\lambda\sqrt d$ |
+
+    `batch_fraction` and `replacement`: mini-batches, see `limen.problem.algorithms`. Time is counted in steps. Source:
+    Kingma & Ba 2015; Loshchilov & Hutter 2019.
+    """
+
+    step: Step
+    beta1: Memory = 0.9
+    beta2: Memory = 0.999
+    epsilon: float = 0.01
+    weight_decay: float = Field(0.0, ge=0.0)
+    batch_fraction: Fraction = 1.0
+    replacement: bool = True
+
+    @field_validator("epsilon")
+    @classmethod
+    def _smooth(cls, value: float) -> float:
+        return _smoothing("epsilon", value)
+
+
+class SignDescent(Spec):
+    r"""Descent by the soft sign of every entry of the gradient, in scaled coordinates:
+    $\Theta\leftarrow\Theta-\eta\,G/(|G|+\epsilon)$, which is `Adam` with $\beta_1=\beta_2=0$.
+
+    | number | here | plain training, first layer |
+    |---|---|---|
+    | `step` | $\eta$, a number or a formula in `t` | $\eta/\sqrt d$ |
+    | `smoothing` | $\epsilon$ | $\epsilon/\sqrt d$ |
+
+    `batch_fraction` and `replacement`: mini-batches, see `limen.problem.algorithms`. Time is counted in steps.
+    """
+
+    step: Step
+    smoothing: float = 0.01
+    batch_fraction: Fraction = 1.0
+    replacement: bool = True
+
+    @field_validator("smoothing")
+    @classmethod
+    def _smooth(cls, value: float) -> float:
+        return _smoothing("smoothing", value)
+
+
+class EntrywiseDescent(Spec):
+    r"""Descent by a rule of one's own that treats every entry alone, in scaled coordinates:
+    $\Theta\leftarrow(1-\eta\lambda)\Theta-\eta\,\text{direction}$.
+
+    `rule` is a JAX function: `rule(gradient)` gives the direction, `rule(gradient, memory)` the direction and the new
+    memory (as for `limen.effective.derive`). `memories` is how many numbers it keeps per entry, all zero at first: with
+    one, `memory` has the shape of `gradient`; with more, a leading axis of that length. A rule that needs the number of
+    the step counts in a memory. It must be differentiable almost everywhere; one that mixes entries is refused.
+    """
+
+    step: Step
+    rule: Callable[..., Any]
+    memories: int = Field(0, ge=0, le=8)
+    weight_decay: float = Field(0.0, ge=0.0)
+    batch_fraction: Fraction = 1.0
+    replacement: bool = True
+
+    @model_validator(mode="after")
+    def _check(self) -> "EntrywiseDescent":
+        check_entrywise(self.rule, self.memories)
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """The spec as plain data; a function has no more than its name."""
+        module, name = (getattr(self.rule, part, "?") for part in ("__module__", "__qualname__"))
+        return {**super().describe(), "rule": f"{module}.{name}"}
 
 
 class GradientFlow(Spec):
@@ -28,12 +157,14 @@ class OnePassSGD(Spec):
     $a_j\leftarrow a_j-\epsilon_a\frac\gamma d\nabla_{a_j}\ell$, averaged over the batch.
 
     `rate` is $\gamma$, a number or a formula in `t` such as `"0.5/(1 + t)"`; `second_layer_ratio` $\epsilon_a$. Time is
-    $t=\text{steps}\cdot\gamma/(d\,m)$; with a formula every step advances it by $\gamma(t)/(d\,m)$.
+    $t=\text{steps}\cdot\gamma/(d\,m)$; with a formula every step advances it by $\gamma(t)/(d\,m)$. `momentum` $\beta$
+    (heavy ball): $u\leftarrow\beta u-\frac\gamma d\nabla\ell$, $\theta\leftarrow\theta+u$, the same clock.
     """
 
     rate: Rate
     batch: int = Field(1, ge=1)
     second_layer_ratio: float = Field(1.0, ge=0.0)
+    momentum: Memory = 0.0
 
 
 class SphericalSGD(Spec):
@@ -42,4 +173,73 @@ class SphericalSGD(Spec):
     rate: Rate
 
 
-Algorithm = GradientDescent | GradientFlow | OnePassSGD | SphericalSGD
+Algorithm = GradientDescent | Adam | SignDescent | EntrywiseDescent | GradientFlow | OnePassSGD | SphericalSGD
+
+# Descent on a fixed sample, in whole steps; of these, the rules that are not linear in the gradient.
+Descent = GradientDescent | Adam | SignDescent | EntrywiseDescent
+Entrywise = Adam | SignDescent | EntrywiseDescent
+
+
+def step_sizes(algorithm: Descent, steps: int) -> np.ndarray:
+    r"""$\eta$ of steps 0..`steps`-1; a formula that is not positive at one of them is refused."""
+    if isinstance(algorithm.step, str):
+        check_rate_until(algorithm.step, float(max(steps - 1, 0)), name="step")
+    return rate_values(algorithm.step, np.arange(steps, dtype=float))
+
+
+def constant_step(algorithm: Descent) -> float:
+    r"""$\eta$ where it is a number; for methods that have refused a formula."""
+    assert isinstance(algorithm.step, float)
+    return algorithm.step
+
+
+def move_of(algorithm: Descent) -> tuple[Move, tuple[float, ...]]:
+    """The step of an algorithm, entry by entry, and the constants it takes."""
+    if isinstance(algorithm, Adam):
+        return Move(2, adam, linear=False), (algorithm.beta1, algorithm.beta2, algorithm.epsilon)
+    if isinstance(algorithm, SignDescent):
+        return Move(0, soft_sign, linear=False), (algorithm.smoothing,)
+    if isinstance(algorithm, EntrywiseDescent):
+        return own_move(algorithm.rule, algorithm.memories), ()
+    if algorithm.momentum == 0.0:
+        return Move(0, plain_step, linear=True), ()
+    return Move(1, nesterov if algorithm.nesterov else heavy_ball, linear=True), (algorithm.momentum,)
+
+
+def beyond_plain(algorithm: GradientDescent) -> str | None:
+    """What a descent has beyond a constant step on the whole sample, as the end of a refusal, or None."""
+    if isinstance(algorithm.step, str):
+        return f"it needs a constant step, got {algorithm.step!r}."
+    if algorithm.momentum:
+        return f"it needs momentum 0, got {algorithm.momentum:g}."
+    if algorithm.batch_fraction < 1.0:
+        return f"it needs the whole sample at each step, got batch_fraction {algorithm.batch_fraction:g}."
+    return None
+
+
+def plain_units(algorithm: Entrywise, d: int | None = None) -> str:
+    """The numbers of plain training that a rule in scaled coordinates stands for, at one size or as formulas."""
+
+    def written(value: float, power: int) -> str:
+        if d is None:
+            return f"{value:g}/√d" if power < 0 else f"{value:g}·√d"
+        return f"{value * d ** (0.5 * power):.3g}"
+
+    step = algorithm.step if isinstance(algorithm.step, float) else None
+    words = [f"step {written(step, -1)}" if step is not None else f"step ({algorithm.step})/√d"]
+    if isinstance(algorithm, Adam):
+        words.append(f"epsilon {written(algorithm.epsilon, -1)}")
+    if isinstance(algorithm, SignDescent):
+        words.append(f"smoothing {written(algorithm.smoothing, -1)}")
+    if not isinstance(algorithm, SignDescent) and algorithm.weight_decay:
+        words.append(f"weight_decay {written(algorithm.weight_decay, 1)}")
+    return f"in plain units {', '.join(words)}"
+
+
+def _smoothing(name: str, value: float) -> float:
+    if not value > 0.0:
+        raise InputError(
+            f"{name} must be greater than 0, got {value:g}: without it the rule jumps where a gradient changes sign, "
+            f"and the response of the weights to their gradients does not exist."
+        )
+    return value

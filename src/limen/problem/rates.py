@@ -1,7 +1,8 @@
-r"""Learning rates of one-pass SGD: a positive number, or a formula in the time `t`.
+r"""Learning rates: a positive number, or a formula in the time `t`.
 
-With a formula the clock runs at the rate itself: step number $\nu$ advances the time by $dt=\gamma(t)/(dm)$, so that
-the flow of the population gradient does not see the schedule and only the noise of SGD does.
+For descent on a fixed sample (`Step`) `t` counts the steps done before. For one-pass SGD (`Rate`) with a formula the
+clock runs at the rate itself: step number $\nu$ advances the time by $dt=\gamma(t)/(dm)$, so that the flow of the
+population gradient does not see the schedule and only the noise of SGD does.
 """
 
 from collections.abc import Callable
@@ -20,21 +21,21 @@ PROBED_UNTIL, PROBES = 1.0, 1001
 PANELS = 512
 
 
-def checked_rate(value: Any) -> float | str:
+def checked_rate(value: Any, name: str = "rate") -> float | str:
     """A positive number, or a formula in `t` that is positive just after the start; anything else is refused.
 
     A formula without `t` becomes the number it is.
     """
     if isinstance(value, str):
         tree = formulas.parse(value, ("t",))
-        check_rate_until(value, PROBED_UNTIL)
+        check_rate_until(value, PROBED_UNTIL, name)
         return value if "t" in formulas.names_in(tree) else float(rate_values(value, np.zeros(1))[0])
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"rate must be a number or a formula in t, got {value!r}.")
+        raise InputError(f"{name} must be a number or a formula in t, got {value!r}.")
     if not np.isfinite(value):
-        raise InputError(f"rate must be a finite number, got {value!r}.")
+        raise InputError(f"{name} must be a finite number, got {value!r}.")
     if not value > 0.0:
-        raise InputError(f"rate must be greater than 0, got {value!r}.")
+        raise InputError(f"{name} must be greater than 0, got {value!r}.")
     return float(value)
 
 
@@ -53,14 +54,14 @@ def rate_values(rate: float | str, times: np.ndarray) -> np.ndarray:
     return np.asarray(rate_function(rate)(np.asarray(times, dtype=float)))
 
 
-def check_rate_until(rate: float | str, last: float) -> None:
+def check_rate_until(rate: float | str, last: float, name: str = "rate") -> None:
     """Refuses a formula that is not finite and positive from 0 to `last`."""
     times = np.linspace(0.0, last, PROBES)
     values = rate_values(rate, times)
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
     if wrong.size:
         at = int(wrong[0])
-        raise InputError(f"rate must be finite and positive, got {values[at]:g} at t = {times[at]:g} from {rate!r}.")
+        raise InputError(f"{name} must be finite and positive, got {values[at]:g} at t = {times[at]:g} from {rate!r}.")
 
 
 def steps_at(rate: float | str, times: np.ndarray, weights: int) -> np.ndarray:
@@ -81,4 +82,9 @@ def steps_at(rate: float | str, times: np.ndarray, weights: int) -> np.ndarray:
     return np.rint(count[np.searchsorted(edges, times)] * weights).astype(np.int64)
 
 
+def _checked_step(value: Any) -> float | str:
+    return checked_rate(value, "step")
+
+
 Rate = Annotated[float | str, BeforeValidator(checked_rate)]
+Step = Annotated[float | str, BeforeValidator(_checked_step)]

@@ -28,11 +28,16 @@ class Target(Spec):
     Exactly one of `formula` (a name, or a formula in `z1`..`zk`, or `z` when $k=1$; it may use `e`, a
     standard normal of its own) and `hermite` (single index, orthonormal coefficients) is given.
     `noise` is the *variance* of additive label noise.
+
+    `entries` is the law of the entries of $\sqrt d\,\theta_{*r}$, of variance 1: `gaussian`, or `sparse:p`, Gaussian of
+    variance $1/p$ with probability $p$ and else zero. With Gaussian inputs only rules that treat entries alone (`Adam`,
+    `SignDescent`) can tell them apart.
     """
 
     formula: str | None = None
     noise: float = Field(0.0, ge=0.0)
     hermite: tuple[float, ...] | None = None
+    entries: str = "gaussian"
 
     @field_validator("hermite", mode="before")
     @classmethod
@@ -47,6 +52,7 @@ class Target(Spec):
             check_series(self.hermite)
         else:
             _latents(self.formula or "")
+        _filled(self.entries)
         return self
 
     @property
@@ -58,6 +64,11 @@ class Target(Spec):
     def latents(self) -> int:
         """Number $k$ of latent directions."""
         return 1 if self.formula is None else _latents(self.formula)
+
+    @property
+    def filled(self) -> float:
+        """The fraction of the entries of the latent directions that are not zero."""
+        return _filled(self.entries)
 
     @property
     def uses_inner_noise(self) -> bool:
@@ -78,15 +89,36 @@ class Target(Spec):
         return _breakpoints(self.formula)
 
 
-def target(name_or_formula: str | None = None, noise: float = 0.0, hermite: Any = None) -> Target:
+def target(
+    name_or_formula: str | None = None, noise: float = 0.0, hermite: Any = None, entries: str = "gaussian"
+) -> Target:
     """A target from a name (`phase-retrieval linear committee:k parity:k halfspaces:k`), a formula in
-    `z1`..`zk` and `e`, or (single index) orthonormal Hermite coefficients."""
-    return Target(formula=name_or_formula, noise=noise, hermite=hermite)
+    `z1`..`zk` and `e`, or (single index) orthonormal Hermite coefficients; `entries` (`gaussian` or `sparse:p`) is the
+    law of the entries of its directions."""
+    return Target(formula=name_or_formula, noise=noise, hermite=hermite, entries=entries)
 
 
 def as_target(value: Any) -> Any:
     """Lets every argument that wants a target also take its name or formula."""
     return target(value) if isinstance(value, str) else value
+
+
+def _filled(entries: str) -> float:
+    family, _, number = entries.partition(":")
+    if entries == "gaussian":
+        return 1.0
+    if entries == "one-hot":
+        raise InputError(
+            "entries must be gaussian or sparse:p, got 'one-hot': a single entry of size sqrt(d) has no limit under "
+            "rules with bounded steps (take sparse:p with a small fraction p)."
+        )
+    try:
+        fraction = float(number) if family == "sparse" else 0.0
+    except ValueError:
+        fraction = 0.0
+    if not 0.0 < fraction <= 1.0:
+        raise InputError(f"entries must be gaussian or sparse:p with 0 < p <= 1, got {entries!r}.")
+    return fraction
 
 
 def expand(text: str) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from limen.problem.algorithms import Algorithm, GradientDescent, OnePassSGD, SphericalSGD
+from limen.problem.algorithms import Algorithm, Descent, OnePassSGD, SphericalSGD
 from limen.problem.inputs import Inputs
 from limen.problem.losses import Loss, as_loss
 from limen.problem.networks import Network
@@ -39,6 +39,10 @@ class TwoLayer(Spec):
         if isinstance(self.start, OverlapStart):
             _check_start(self.start, self.network, self.target.latents)
         _check_inputs(self.inputs)
+        if self.target.entries != "gaussian" and self.inputs.unlike_isotropic() is not None:
+            raise InputError(
+                f"entries must be gaussian with inputs that are not isotropic and Gaussian, got {self.target.entries!r}."
+            )
         return self
 
     @property
@@ -49,7 +53,7 @@ class TwoLayer(Spec):
     @property
     def counts_steps(self) -> bool:
         """Whether time is a whole number of steps."""
-        return isinstance(self.algorithm, GradientDescent)
+        return isinstance(self.algorithm, Descent)
 
 
 def _check_inputs(inputs: Inputs) -> None:

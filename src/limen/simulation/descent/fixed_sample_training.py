@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 
 from limen.gaussian.start_weights import start_weights
 from limen.problem import GradientDescent, TwoLayer
+from limen.problem.algorithms import beyond_plain, constant_step
 from limen.result import Result
 from limen.simulation.data import reflected, spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
@@ -67,7 +68,7 @@ def refuses(problem: object) -> str | None:
         return "it trains two-layer networks."
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it runs GradientDescent, not {type(problem.algorithm).__name__}."
-    return None
+    return beyond_plain(problem.algorithm)
 
 
 def prepare(
@@ -97,10 +98,11 @@ def prepare(
         images = even_directions(spectrum, k, d)
         frame, first = (reflected(vectors, images) for vectors in (frame, first))
         deviations = array(np.sqrt(coordinate_variances(spectrum, d)))
+    step = constant_step(algorithm)
     rule = Rule(
-        step=array(algorithm.step),
-        second_step=array(algorithm.step if network.train_second_layer else 0.0),
-        shrinkage=array(1.0 - algorithm.step * algorithm.weight_decay),
+        step=array(step),
+        second_step=array(step if network.train_second_layer else 0.0),
+        shrinkage=array(1.0 - step * algorithm.weight_decay),
         norm=array(network.initial_norm),
     )
     start = Weights(array(first), array(network.per_neuron("second_layer")))

@@ -10,6 +10,7 @@ import numpy as np
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, RandomStart, Target, TwoLayer
+from limen.problem.algorithms import constant_step
 from limen.problem.times import time_grid
 from limen.simulation.data import draw_labels
 from limen.simulation.descent.fixed_sample import sample_size
@@ -47,8 +48,9 @@ def many_targets(problem: TwoLayer, times: object, d: int, seed: int, targets: i
     assert isinstance(algorithm, GradientDescent)
     steps = time_grid(times, counts_steps=True).astype(np.int32)
     (second,), (bias,) = (network.per_neuron(name) for name in ("second_layer", "bias"))
-    shrinkage = 1.0 - algorithm.step * algorithm.weight_decay
-    values = (algorithm.step, shrinkage, network.initial_norm, second, bias)
+    step = constant_step(algorithm)
+    shrinkage = 1.0 - step * algorithm.weight_decay
+    values = (step, shrinkage, network.initial_norm, second, bias)
     numbers = Numbers(*(jnp.asarray(value, jnp.float32) for value in values))
     sizes = (sample_size(problem, d, "float32"), d, targets)
     key = stream_key(seed, d, "many targets")

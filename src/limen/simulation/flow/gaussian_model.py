@@ -11,6 +11,7 @@ from limen.gaussian.start_weights import start_weights
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, Target, TwoLayer
+from limen.problem.algorithms import beyond_plain, constant_step
 from limen.result import Result
 from limen.simulation.descent.fixed_sample import draw_sample, sample_size
 from limen.simulation.effective.symmetric_tensors import SymmetricPowers, symmetric_dimension, symmetric_powers
@@ -118,6 +119,8 @@ def refuses(problem: object) -> str | None:
     projected = isinstance(algorithm, GradientDescent) and algorithm.spherical and algorithm.weight_decay == 0.0
     if not projected and not isinstance(algorithm, GradientFlow):
         return "it runs GradientFlow, or GradientDescent with spherical=True and no weight decay."
+    if isinstance(algorithm, GradientDescent) and (reason := beyond_plain(algorithm)) is not None:
+        return reason
     if problem.loss.name != "square":
         return f"it is the Gaussian model of the square loss, not of {problem.loss.name}."
     if any(problem.network.per_neuron("bias")):
@@ -177,7 +180,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: fl
     n, second = model.noise.size, np.asarray(problem.network.per_neuron("second_layer"))
     flow = SphereFlow(model.risk_and_gradient, (width, d), flow_rule(problem, n, d, tolerance))
     if isinstance(problem.algorithm, GradientDescent):
-        path = descent_path(flow, start, second, times, problem.algorithm.step)
+        path = descent_path(flow, start, second, times, constant_step(problem.algorithm))
         what = "projected gradient descent"
     else:
         operations = 4.0 * sum(tensor.size for tensor in model.tensors.values())

@@ -32,6 +32,8 @@ def refuses(problem: object) -> str | None:
         return "it trains two-layer networks."
     if not problem.one_pass:
         return f"it runs OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
+    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
+        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
     if not problem.inputs.isotropic:
         return problem.inputs.unlike_isotropic()
     return None

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from limen.problem import GradientDescent, OverlapStart, TwoLayer
+from limen.problem.algorithms import constant_step
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.theory.descent.coordinates import Coordinates
@@ -81,7 +82,7 @@ def causal_pass(
     """
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
-    eta, delta, m = algorithm.step, problem.samples_per_dim, network.width
+    eta, delta, m = constant_step(algorithm), problem.samples_per_dim, network.width
     shrink = 1.0 - eta * algorithm.weight_decay
     scale, amplitude = variances.values, np.sqrt(variances.fractions * variances.values)
     paths, total, atoms = coordinates.weights.shape

@@ -13,6 +13,7 @@ from $\vartheta(0)\sim N(0,I_m)$. With $r$ hard directions $U^2$ becomes $UU^\to
 import numpy as np
 
 from limen.problem import GradientDescent, TwoLayer
+from limen.problem.algorithms import constant_step
 from limen.theory.descent.causal_pass import Pass
 
 
@@ -33,7 +34,7 @@ def hard_fluctuations(
     """
     algorithm, m, r = problem.algorithm, problem.network.width, hard.shape[1]
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
-    eta, size = algorithm.step, m * r
+    eta, size = constant_step(algorithm), m * r
     steps, _, paths = found.force.shape
     memory = found.loss_response[1:].reshape(r, r, steps, steps, m, m).transpose(2, 3, 4, 0, 5, 1)
     memory = memory.reshape(steps, steps, size, size)

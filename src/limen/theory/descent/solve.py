@@ -10,6 +10,7 @@ from limen.link import hard_subspace
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
+from limen.problem.algorithms import beyond_plain, constant_step
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
@@ -39,6 +40,8 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it solves GradientDescent, not {type(problem.algorithm).__name__}."
+    if (reason := beyond_plain(problem.algorithm)) is not None:
+        return reason
     if problem.network.activation.breakpoints:
         label = problem.network.activation.label
         return (
@@ -175,7 +178,7 @@ def _median(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
 
 def _step(problem: TwoLayer) -> float:
     assert isinstance(problem.algorithm, GradientDescent)
-    return problem.algorithm.step
+    return constant_step(problem.algorithm)
 
 
 descent = Method("descent", CITATIONS, refuses, solve)

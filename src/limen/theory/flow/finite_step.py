@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.algorithms import beyond_plain, constant_step
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.theory.flow.history import History
@@ -29,6 +30,8 @@ def refuses(problem: object) -> str | None:
         return "it needs neurons that are put back on the sphere: GradientDescent(step, spherical=True)."
     if problem.algorithm.weight_decay:
         return "it needs weight_decay 0."
+    if (reason := beyond_plain(problem.algorithm)) is not None:
+        return reason
     return model_refuses(problem)
 
 
@@ -51,7 +54,7 @@ def finite_step(problem: TwoLayer, steps: Any) -> Result:
     if grid[-1] > MOST_STEPS:
         raise InputError(f"steps must be at most {MOST_STEPS}, got {grid[-1]:g}.")
     model = gaussian_model(problem)
-    history = descend(model, problem.algorithm.step / model.samples_per_dim, int(grid[-1]))
+    history = descend(model, constant_step(problem.algorithm) / model.samples_per_dim, int(grid[-1]))
     at = grid.astype(int)
     finite = bool(np.isfinite(history.train_loss).all())
     dataset = xr.Dataset(

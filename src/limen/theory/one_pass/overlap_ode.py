@@ -33,6 +33,8 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not problem.one_pass:
         return f"it solves OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
+    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
+        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
     return problem.inputs.unlike_isotropic()
 
 
