@@ -124,6 +124,15 @@ def store_verify(as_json: bool) -> None:
     print_verification(as_json)
 
 
+@store.command(name="repair")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def store_repair(as_json: bool) -> None:
+    """Make the index again from the files of results, which say what they are."""
+    from limen.cli.store import print_repair
+
+    print_repair(as_json)
+
+
 @store.command(name="gc")
 @click.option("--keep-outdated", is_flag=True, help="keep results of other versions of limen")
 @click.option("--dry-run", is_flag=True, help="only say what would be removed")

@@ -14,7 +14,7 @@ from limen.cli.run import DEFAULT_OUT, check_writable, finite
 from limen.experiments.experiment import Experiment
 from limen.problem.spec import InputError
 from limen.storage import FileStore
-from limen.storage.sweep_table import counts, find_sweep, renew_members, set_state, stored_sweeps
+from limen.storage.sweep_table import Counts, counts, find_sweep, renew_members, set_state, stored_sweeps
 from limen.sweeps.pool import available_cores
 from limen.sweeps.record import make_plan, read_record
 from limen.sweeps.schedule import JOB_SECONDS
@@ -176,12 +176,20 @@ def stored(identifier: str) -> Sweep:
     return Sweep(plan, store)
 
 
+def _counted(identifier: str) -> tuple[Counts, Counts]:
+    sweep = stored(identifier)
+    return sweep.points, sweep.results
+
+
 def list_sweeps(as_json: bool) -> None:
     """Prints every sweep and how far it is, newest first."""
     store = FileStore()
     rows = []
     for found in stored_sweeps(store.index):
         points, results = counts(store.index, found.identifier)
+        if points.total == 0:
+            # The index was made again, and a sweep is kept without its list of results.
+            points, results = _counted(found.identifier)
         state = "cancelled" if found.state == "cancelled" else "done" if points.done == points.total else "open"
         grid = " x ".join(f"{name}[{len(values)}]" for name, values in found.record["grid"]["axes"])
         rows.append({

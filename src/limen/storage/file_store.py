@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import xarray as xr
 
 from limen.problem.spec import InputError
 from limen.result import Result, load, netcdf, write_file
-from limen.storage.index import Index, parts, select_in
+from limen.storage.index import DamagedIndex, Index, parts, select_in
 from limen.storage.pack import pack, signature, unpack
+from limen.storage.self_description import ENTRY, RUN, Entry, write_record
 from limen.storage.sources import source_digest
 
 RUNS = (
@@ -41,10 +42,10 @@ class FileStore:
     def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
         self.root = Path(root) if root is not None else default_root()
         try:
-            (self.root / "results").mkdir(parents=True, exist_ok=True)
             self.index = Index(self.root)
         except (OSError, sqlite3.Error) as error:
             raise InputError(f"the store {str(self.root)!r} cannot be used: {error}.") from None
+        self._told = False
 
     def path(self, file: str) -> Path:
         """Where a file of results lies."""
@@ -70,7 +71,12 @@ class FileStore:
         return found
 
     def put(self, results: Mapping[str, Result]) -> None:
-        """Keeps results durably; those already there are replaced."""
+        """Keeps results durably; those already there are replaced. A store that cannot be written says so once."""
+        if self.index.read_only:
+            if not self._told:
+                warnings.warn(f"the store {str(self.root)!r} is read-only: new results are not kept", stacklevel=3)
+            self._told = True
+            return
         together: dict[tuple[Any, ...], list[str]] = {}
         for key, result in results.items():
             together.setdefault(signature(result), []).append(key)
@@ -78,13 +84,15 @@ class FileStore:
         files: list[tuple[str, int, float, str]] = []
         for keys in together.values():
             first = results[keys[0]]
-            whole = first.as_dataset() if len(keys) == 1 else pack([results[key] for key in keys])
+            kind, packed = str(first.spec.get("type", "")), len(keys) > 1
+            entry = Entry(tuple(keys), first.kind, kind, source_digest(kind), packed)
+            if packed:
+                whole = pack([results[key] for key in keys], entry.describe())
+            else:
+                whole = first.as_dataset().assign_attrs({ENTRY: json.dumps(entry.describe())})
             file, size = self._write(whole)
-            files.append((file, size, time.time(), source_digest(_type_of(first))))
-            positions: Sequence[int | None] = [None] if len(keys) == 1 else range(len(keys))
-            for key, position in zip(keys, positions, strict=True):
-                result = results[key]
-                entries.append((key, file, position, result.kind, _type_of(result)))
+            files.append((file, size, time.time(), entry.sources))
+            entries += entry.rows(file)
         keys = list(results)
         with self.index.write() as index:
             replaced = {file for (file,) in select_in(index, "SELECT file FROM results WHERE key IN", keys)}
@@ -112,6 +120,7 @@ class FileStore:
             return None
         if not packed:
             whole = load(self.path(file))
+            whole.dataset.attrs.pop(ENTRY, None)
             return lambda position: whole
         with xr.open_dataset(self.path(file), engine="h5netcdf") as opened:
             at = unpack(opened.load())
@@ -127,8 +136,15 @@ class FileStore:
             return False
         if hashlib.sha256(content).hexdigest() == file:
             return True
+        if self.index.read_only:
+            warnings.warn(f"the stored result {path.name} is damaged, and left as it is: read-only", stacklevel=4)
+            return False
         aside = self.root / "quarantine" / path.name
-        aside.parent.mkdir(exist_ok=True)
+        try:
+            aside.parent.mkdir(exist_ok=True)
+        except FileExistsError:
+            # Somebody else's file has that name.
+            aside = path.with_suffix(".damaged")
         os.replace(path, aside)
         self._forget(file)
         warnings.warn(
@@ -142,6 +158,8 @@ class FileStore:
             return sorted({file for (file,) in select_in(index, "SELECT file FROM results WHERE key IN", keys)})
 
     def _forget(self, file: str) -> None:
+        if self.index.read_only:
+            return
         with self.index.write() as index:
             index.execute("DELETE FROM results WHERE file = ?", (file,))
             index.execute("DELETE FROM files WHERE name = ?", (file,))
@@ -162,23 +180,27 @@ class FileStore:
 
     def put_run(self, identifier: str, run: dict[str, Any], verdict: str | None = None) -> None:
         """Remembers a run: experiment, parameters, seeds, the addresses of its results, and its verdict if any."""
-        names = ("experiment", "parameters", "seeds", "theory", "simulations")
-        values = [run[name] if isinstance(run[name], str) else json.dumps(run[name]) for name in names]
+        if self.index.read_only:
+            return
+        created = time.time()
+        values = [run[name] if isinstance(run[name], str) else json.dumps(run[name]) for name in RUN]
         with self.index.write() as index:
-            index.execute(
-                "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", (identifier, *values, time.time())
-            )
+            index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?)", (identifier, *values, created))
             if verdict is not None:
                 index.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", (identifier, verdict))
+        write_record(self.root / "runs", identifier, {**run, "created": created, "verdict": verdict})
 
     def find_run(self, identifier: str) -> tuple[str, dict[str, Any]]:
         """A remembered run by its identifier or a unique beginning of it."""
+        if not identifier:
+            raise InputError("the identifier of a run is empty: give the first letters of one.")
         with self.index.read() as index:
             rows = index.execute(f"{RUNS} WHERE substr(id, 1, ?) = ?", (len(identifier), identifier)).fetchall()
         if len(rows) != 1:
             found = "no stored run" if not rows else f"{len(rows)} stored runs"
-            raise InputError(f"{found} begins with {identifier!r}.")
-        return _run(rows[0])
+            begin = "begins" if len(rows) < 2 else "begin"
+            raise InputError(f"{found} {begin} with {identifier!r}.")
+        return self._run(rows[0])
 
     def latest_runs(self, experiments: Iterable[str], most: int) -> list[tuple[str, dict[str, Any]]]:
         """The newest runs of these experiments whose theory is still there, newest first."""
@@ -186,24 +208,22 @@ class FileStore:
         among = f"experiment IN ({','.join('?' * len(names))}) AND theory IN (SELECT key FROM results)"
         with self.index.read() as index:
             rows = index.execute(f"{RUNS} WHERE {among} ORDER BY created DESC LIMIT ?", (*names, most)).fetchall()
-        return [_run(row) for row in rows]
+        return [self._run(row) for row in rows]
 
-
-def _type_of(result: Result) -> str:
-    return str(result.spec.get("type", ""))
-
-
-def _run(row: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
-    identifier, experiment, parameters, seeds, theory, simulations, created, verdict = row
-    return identifier, {
-        "experiment": experiment,
-        "parameters": json.loads(parameters),
-        "seeds": json.loads(seeds),
-        "theory": theory,
-        "simulations": json.loads(simulations),
-        "created": created,
-        "verdict": verdict,
-    }
+    def _run(self, row: tuple[Any, ...]) -> tuple[str, dict[str, Any]]:
+        identifier, experiment, parameters, seeds, theory, simulations, created, verdict = row
+        try:
+            return identifier, {
+                "experiment": experiment,
+                "parameters": json.loads(parameters),
+                "seeds": json.loads(seeds),
+                "theory": theory,
+                "simulations": json.loads(simulations),
+                "created": created,
+                "verdict": verdict,
+            }
+        except (ValueError, TypeError):
+            raise DamagedIndex(self.root) from None
 
 
 def _flush_folder(folder: Path) -> None:

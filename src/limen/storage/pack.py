@@ -25,8 +25,11 @@ def signature(result: Result) -> tuple[Any, ...]:
     return (result.kind, str(result.spec.get("type", "")), *sorted(variables))
 
 
-def pack(results: Sequence[Result]) -> xr.Dataset:
-    """One dataset with a leading dimension `result`; coordinates that are the same for all are kept once."""
+def pack(results: Sequence[Result], entry: dict[str, Any] | None = None) -> xr.Dataset:
+    """One dataset with a leading dimension `result`; coordinates that are the same for all are kept once.
+
+    `entry` is what the file says of itself, see `limen.storage.self_description`.
+    """
     first = results[0].dataset
     variables: dict[str, Any] = {}
     for name, variable in first.variables.items():
@@ -39,7 +42,7 @@ def pack(results: Sequence[Result]) -> xr.Dataset:
     headers = [
         {"attrs": result.dataset.attrs, **{name: getattr(result, name) for name in FIELDS}} for result in results
     ]
-    text = _json(_hoisted([json.loads(_json(header)) for header in headers]))
+    text = _json({**_hoisted([json.loads(_json(header)) for header in headers]), "entry": entry or {}})
     variables[HEADERS] = (HEADER_BYTE, np.frombuffer(text.encode(), np.uint8))
     coordinates = {name: variables.pop(name) for name in map(str, first.coords) if name in variables}
     return xr.Dataset(variables, coordinates, {"coordinates_kept": _json([str(name) for name in first.coords])})

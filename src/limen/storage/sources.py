@@ -120,7 +120,7 @@ def _statements(node: Any) -> Iterator[str]:
         for name in node._fields:
             value = getattr(node, name, None)
             if name == "body" and isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                value = value[1:] if ast.get_docstring(node, clean=False) is not None else value
+                value = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
             if value is not None and value != []:
                 yield f" {name}="
                 yield from _statements(value)

@@ -9,7 +9,8 @@ from typing import Any
 
 from limen.experiments.registry import PLACES
 from limen.problem.spec import InputError
-from limen.storage.index import Index, select_in
+from limen.storage.index import DamagedIndex, Index, select_in
+from limen.storage.self_description import write_record
 from limen.storage.sources import source_digest
 
 
@@ -43,20 +44,24 @@ class Counts:
 
 def put_sweep(index: Index, identifier: str, record: Mapping[str, Any], members: Sequence[tuple[str, int]]) -> None:
     """Remembers a sweep and the addresses it wants, each with the number of its grid point."""
+    created = time.time()
     with index.write() as connection:
         connection.execute(
             "INSERT INTO sweeps VALUES (?, ?, 'running', ?) "
             "ON CONFLICT (id) DO UPDATE SET state = 'running', record = excluded.record",
-            (identifier, _with_sources(record), time.time()),
+            (identifier, _with_sources(record), created),
         )
         _put_members(connection, identifier, members)
+    write_record(index.root / "sweeps", identifier, {"record": {**record}, "created": created})
 
 
 def renew_members(index: Index, identifier: str, members: Sequence[tuple[str, int]]) -> None:
-    """The addresses of a sweep as they are now: other sources of limen have others."""
+    """The addresses of a sweep as they are now: other sources of limen have others, an index made again has none."""
+    if index.read_only:
+        return
     with index.write() as connection:
         first = connection.execute("SELECT key FROM members WHERE sweep = ? AND position = 0", (identifier,)).fetchone()
-        if first is not None and first[0] != members[0][0]:
+        if first is None or first[0] != members[0][0]:
             (record,) = connection.execute("SELECT record FROM sweeps WHERE id = ?", (identifier,)).fetchone()
             record = _with_sources(json.loads(record))
             connection.execute("UPDATE sweeps SET record = ? WHERE id = ?", (record, identifier))
@@ -69,7 +74,7 @@ def _with_sources(record: Mapping[str, Any]) -> str:
 
 
 def _sources(record: Mapping[str, Any]) -> str:
-    reference = record["experiment"]
+    reference: str = record["experiment"]
     return source_digest(PLACES.get(reference, reference).partition(":")[2])
 
 
@@ -98,14 +103,28 @@ def stored_sweeps(index: Index) -> list[StoredSweep]:
     """Every sweep, newest first."""
     with index.read() as connection:
         rows = connection.execute("SELECT id, record, state, created FROM sweeps ORDER BY created DESC").fetchall()
-    return [StoredSweep(identifier, json.loads(record), state, created) for identifier, record, state, created in rows]
+    try:
+        return [
+            StoredSweep(identifier, _read(record), state, float(created)) for identifier, record, state, created in rows
+        ]
+    except (ValueError, TypeError):
+        raise DamagedIndex(index.root) from None
+
+
+def _read(record: str) -> dict[str, Any]:
+    read = json.loads(record)
+    if not (isinstance(read, dict) and isinstance(read.get("grid"), dict) and isinstance(read.get("experiment"), str)):
+        raise ValueError
+    return read
 
 
 def find_sweep(index: Index, identifier: str) -> StoredSweep:
     """A sweep by its identifier or a unique beginning of it."""
+    if not identifier:
+        raise InputError("the identifier of a sweep is empty: give the first letters of one.")
     found = [sweep for sweep in stored_sweeps(index) if sweep.identifier.startswith(identifier)]
     if len(found) != 1:
-        raise InputError(f"{'no sweep' if not found else f'{len(found)} sweeps'} begins with {identifier!r}.")
+        raise InputError(f"{'no sweep begins' if not found else f'{len(found)} sweeps begin'} with {identifier!r}.")
     return found[0]
 
 
@@ -115,7 +134,7 @@ def counts(index: Index, identifier: str) -> tuple[Counts, Counts]:
     Results of other versions of limen's sources do not count.
     """
     with index.read() as connection:
-        record = json.loads(connection.execute("SELECT record FROM sweeps WHERE id = ?", (identifier,)).fetchone()[0])
+        record = _read(connection.execute("SELECT record FROM sweeps WHERE id = ?", (identifier,)).fetchone()[0])
         rows = connection.execute(
             "SELECT count(*), sum(file IS NOT NULL), sum(file IS NULL AND failures.key IS NOT NULL) "
             "FROM members LEFT JOIN results USING (key) "
