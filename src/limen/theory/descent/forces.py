@@ -36,6 +36,27 @@ def forces(
     return Forces(*(np.asarray(part) for part in parts))
 
 
+class FirstForces(NamedTuple):
+    r"""Losses (paths,); forces (m, paths); $\sigma(V_j+b_j)\,\ell'/m$ (m, paths), whose mean is the gradient in $a$."""
+
+    losses: np.ndarray
+    force: np.ndarray
+    second_layer_pull: np.ndarray
+
+
+def first_forces(
+    activation: Activation,
+    loss: Loss,
+    fields: np.ndarray,
+    labels: np.ndarray,
+    second_layer: np.ndarray,
+    bias: np.ndarray,
+) -> FirstForces:
+    """Forces at fields of shape (m, paths), without their Jacobian: kinked activations have them too."""
+    parts = _first_forces((activation.function, loss.function), fields, labels, second_layer, bias)
+    return FirstForces(*(np.asarray(part) for part in parts))
+
+
 def mean_losses(
     activation: Activation,
     loss: Loss,
@@ -78,6 +99,16 @@ def _forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: A
         jacobian.astype(jnp.float32),
         value @ loss_slope / (m * labels.size),
     )
+
+
+@partial(jax.jit, static_argnums=0)
+def _first_forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: Any) -> tuple[jax.Array, ...]:
+    activation, loss = functions
+    m, at = fields.shape[0], fields + bias[:, None]
+    value, slope = jax.jvp(activation, (at,), (jnp.ones_like(at),))
+    output = second_layer @ value / m
+    losses, loss_slope = jax.jvp(lambda f: loss(labels, f), (output,), (jnp.ones_like(output),))
+    return losses, loss_slope * slope * second_layer[:, None] / m, value * loss_slope / m
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,22 +1,28 @@
 """The theory of full-batch gradient descent as predictions: losses, overlaps, two-time kernels, with their spread."""
 
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from limen.gaussian.keys import numpy_generators
 from limen.link import hard_subspace
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
-from limen.problem.algorithms import beyond_plain, constant_step
+from limen.problem.algorithms import beyond_plain
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
 from limen.result import Result
-from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate
+from limen.theory.descent.batches import draw_batches
+from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate, start_coefficients
+from limen.theory.descent.conditioned_pass import Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import Coordinates, draw_coordinates
+from limen.theory.descent.finite_dimension import PATHS, draw_points, runs
+from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
 from limen.theory.descent.population_losses import population_losses
 
@@ -40,25 +46,34 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it solves GradientDescent, not {type(problem.algorithm).__name__}."
-    if (reason := beyond_plain(problem.algorithm)) is not None:
-        return reason
+    reason = without_responses(problem)
+    if reason is not None and not problem.inputs.isotropic:
+        return f"with inputs of several variances {reason}"
+    return problem.inputs.unlike_gaussian()
+
+
+def without_responses(problem: TwoLayer) -> str | None:
+    """Why responses, and what rests on them (Hessian, thresholds, the linear law), are left out, or None."""
+    assert isinstance(problem.algorithm, GradientDescent)
     if problem.network.activation.breakpoints:
         label = problem.network.activation.label
         return (
             f"it needs a twice differentiable activation, and {label} has a kink: take a smooth one (gelu, softplus)."
         )
-    return problem.inputs.unlike_gaussian()
+    return beyond_plain(problem.algorithm)
 
 
 @in_double
 def solve(
     problem: TwoLayer,
     times: Any,
-    paths: int = 4096,
-    scrambles: int = 5,
+    paths: int | None = None,
+    scrambles: int | None = None,
     seed: int = 0,
+    d: int | None = None,
+    seeds: int | Sequence[int] | None = None,
 ) -> Result:
-    r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps).
+    r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), or at dimension `d`.
 
     Returns `train_loss`, `test_loss`, `excess_risk`, `overlap`, `gram`, `second_layer`, and the two-time kernels
     `correlation` $C_\theta(t,t')$ and `response` $R_\theta(t,t')$; where the target has hard directions and the start
@@ -67,34 +82,55 @@ def solve(
     `scrambles` independent sets of `paths` points, with the standard deviation between sets in `*_spread`: where
     paths cross a separatrix responses are heavy-tailed, and a single path can spoil a set.
 
+    With `d` every one of `seeds` (default 32) has a row of its own, escape from hard directions included: see
+    `finite_dimension.runs`.
+
     Args:
-        paths: points of a set, a power of two.
-        scrambles: number of sets.
+        paths: points of a set, a power of two; 4096, or 16384 where no responses are computed.
+        scrambles: number of sets, 5 by default; with `d` every row is one.
         seed: of the sets.
+        d: the dimension.
+        seeds: the rows at dimension `d`.
 
-    Inputs of several variances leave out the hard fluctuations.
+    Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass`, which leaves out
+    `response`, `hard_variance` and `amplification`; inputs of several variances leave out the latter two.
 
-    Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes. Source: Montanari & Wang 2026.
+    Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
+    Montanari & Wang 2026.
     """
     began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"descent does not apply: {reason}")
+    if d is not None:
+        if scrambles is not None:
+            raise InputError(f"scrambles must be left out with d, where every row has its own set, got {scrambles}.")
+        return runs(problem, times, d, 32 if seeds is None else seeds, paths, seed)
+    if seeds is not None:
+        raise InputError("seeds need d, the dimension at which runs differ.")
     grid = time_grid(times, counts_steps=True)
-    spectrum = problem.inputs.spectrum
+    steps, spectrum = int(grid[-1]), problem.inputs.spectrum
+    scrambles = 5 if scrambles is None else scrambles
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
-    memory = checked_memory(problem, int(grid[-1]), paths, spectrum)
-    found = [
-        _observables(problem, run_scramble(problem, int(grid[-1]), paths, 1000 * seed + i, spectrum), spectrum, grid)
-        for i in range(scrambles)
-    ]
+    sets = range(1000 * seed, 1000 * seed + scrambles)
+    reason = without_responses(problem)
+    if reason is None:
+        paths = 4096 if paths is None else paths
+        memory = checked_memory(problem, steps, paths, spectrum)
+        found = [_observables(problem, run_scramble(problem, steps, paths, i, spectrum), spectrum, grid) for i in sets]
+    else:
+        paths = PATHS if paths is None else paths
+        memory = checked_run_memory(problem, steps, paths)
+        found = [_conditioned_observables(problem, conditioned_set(problem, steps, paths, i), grid) for i in sets]
     dataset = _median(found, grid)
     diverged = bool(~np.isfinite(dataset.train_loss.values).all())
     status = f"median of {scrambles} sets of {paths} paths."
+    if reason is not None:
+        status = f"{status[:-1]}, without responses ({reason.split(':')[0].rstrip('.')})."
     if diverged:
         first = grid[~np.isfinite(dataset.train_loss.values)][0]
-        status = f"the weights diverge before step {first:g}: take a smaller step than {_step(problem):g}."
+        status = f"the weights diverge before step {first:g}: take a smaller step than {_step(problem)}."
     statistics = {"seconds": time.perf_counter() - began, "memory": memory}
     return Result(dataset, problem.describe(), "theory", not diverged, status, statistics, citations=CITATIONS)
 
@@ -163,6 +199,36 @@ def _observables(problem: TwoLayer, scramble: Scramble, spectrum: InputVariances
     return variables
 
 
+def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:
+    """One set of paths through all steps without responses, in the limit of infinite dimension."""
+    assert isinstance(problem.algorithm, GradientDescent)
+    given = problem.target.latents + problem.network.width
+    (random,) = numpy_generators([seed], 0, "batches of the theory")
+    sampling = Sampling(None, draw_batches(problem.algorithm, steps, paths, random))
+    points = draw_points(problem, problem.network.width * steps, paths, seed)
+    pinned = pinned_directions(problem).shape[1] > 0
+    return conditioned_pass(problem, points, start_coefficients(problem, given), steps, sampling, pinned)
+
+
+def _conditioned_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:
+    at, k = grid.astype(int), problem.target.latents
+    coefficients = found.coefficients[at]
+    overlap, gram = coefficients[:, :, :k], np.einsum("tic,tjc->tij", coefficients, coefficients)
+    test, excess = population_losses(problem, overlap, gram, found.second_layer[at])
+    variables: dict[str, Any] = {
+        "train_loss": (("time",), found.train_loss[at]),
+        "test_loss": (("time",), test),
+        "excess_risk": (("time",), excess),
+        "overlap": (("time", "neuron", "latent"), overlap),
+        "gram": (("time", "neuron", "neuron2"), gram),
+        "second_layer": (("time", "neuron"), found.second_layer[at]),
+    }
+    if (at.size * problem.network.width) ** 2 <= MOST_ENTRIES:
+        two_time = np.einsum("tic,ujc->tuij", coefficients, coefficients, optimize=True)
+        variables["correlation"] = (("time", "time2", "neuron", "neuron2"), two_time)
+    return variables
+
+
 def _median(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     variables = {}
     for name, (dims, _) in found[0].items():
@@ -176,9 +242,9 @@ def _median(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
-def _step(problem: TwoLayer) -> float:
+def _step(problem: TwoLayer) -> float | str:
     assert isinstance(problem.algorithm, GradientDescent)
-    return constant_step(problem.algorithm)
+    return problem.algorithm.step
 
 
 descent = Method("descent", CITATIONS, refuses, solve)

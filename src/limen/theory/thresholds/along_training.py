@@ -6,7 +6,7 @@ import numpy as np
 
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
-from limen.theory.descent.solve import Scramble, checked_memory, refuses, run_scramble
+from limen.theory.descent.solve import Scramble, checked_memory, refuses, run_scramble, without_responses
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import network_weights, neuron_weights
 from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hessian_law
@@ -14,7 +14,7 @@ from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hess
 
 def scrambles_of(problem: TwoLayer, steps: int, paths: int, scrambles: int, seed: int) -> list[Scramble]:
     """Independent sets of paths through `steps` steps; problems outside the theory are refused."""
-    reason = refuses(problem) or problem.inputs.unlike_isotropic()
+    reason = refuses(problem) or without_responses(problem) or problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"the theory of gradient descent does not apply: {reason}")
     if scrambles < 1:

@@ -7,7 +7,7 @@ import numpy as np
 
 from limen.link import hard_subspace, leap
 from limen.problem import InputError, TwoLayer
-from limen.theory.descent.solve import refuses
+from limen.theory.descent.solve import refuses, without_responses
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.feature_learning import feature_learning
 from limen.theory.thresholds.information_theoretic import information_theoretic
@@ -66,7 +66,7 @@ def report(problem: TwoLayer, times: Any = 60, d: int = 1000, paths: int = 4096,
     at dimension `d` the probability of success and the escape time within `times` steps. Takes about half a minute;
     `print` it."""
 
-    reason = refuses(problem) or problem.inputs.unlike_isotropic()
+    reason = refuses(problem) or without_responses(problem) or problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"report does not apply: {reason}")
     assert problem.samples_per_dim is not None

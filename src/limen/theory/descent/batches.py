@@ -1,0 +1,39 @@
+r"""Which samples a step of mini-batch descent sees, along the paths of the theory.
+
+A batch of $bn$ of the $n$ samples makes the force of one sample $F\cdot\mathrm{sel}(t)$, $E\,\mathrm{sel}=1$. Drawn
+anew at every step: $\mathrm{sel}(t)\in\{0,1/b\}$, independent. By epochs: every path has a place in each epoch's order,
+and is seen once in $\lfloor1/b\rfloor$ steps. Source: Mignacco, Krzakala, Urbani & Zdeborová 2020.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from limen.problem import GradientDescent
+
+
+class Batches(NamedTuple):
+    r"""Along (step, path): `seen`, $\mathrm{sel}(t)$; `expected`, its mean given the path's past, which means over
+    paths may use in its place with less noise. None stands for the whole sample at each step."""
+
+    seen: np.ndarray
+    expected: np.ndarray
+
+
+def draw_batches(algorithm: GradientDescent, steps: int, paths: int, random: np.random.Generator) -> Batches | None:
+    """The batches of all steps; arrays of shape (steps, paths), float32."""
+    fraction = algorithm.batch_fraction
+    if fraction == 1.0:
+        return None
+    if algorithm.replacement:
+        seen = (random.random((steps, paths)) < fraction) / np.float32(fraction)
+        return Batches(seen.astype(np.float32), np.ones((steps, paths), np.float32))
+    count = int(1.0 / fraction + 1e-9)
+    epochs = -(-steps // count)
+    # Samples beyond `count` whole batches sit the epoch out: their place is `count`.
+    places = np.minimum((random.random((epochs, paths)) / fraction).astype(int), count)
+    turn = np.arange(steps)
+    place, now = places[turn // count], (turn % count)[:, None]
+    seen = (place == now) / fraction
+    expected = (place >= now) / (1.0 - now * fraction)
+    return Batches(seen.astype(np.float32), expected.astype(np.float32))

@@ -1,0 +1,196 @@
+r"""Gradient descent at dimension $d$, training by training: noise-driven mean-field theory.
+
+At finite $d$ the mean-field equations hold with one more random term, in the overlaps,
+$M(t+1)=M(t)-E[F(t)V_*^\top]+\omega(t)/\sqrt d$: the fluctuation of the mean over $n=\delta d$ samples
+(`conditioned_pass`). Near $M=0$ this is the linear law of `hard_fluctuations`; far from it the fluctuation does not
+matter; in between the response of the drift to $M$ is the exact nonlinear one. All else fluctuates by $O(d^{-1/2})$
+without growth, and means are off by $O(1/d)$. One run of the theory is one training: its start is that of the
+simulation of the same seed, its $\omega$ its own.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from limen.gaussian.keys import numpy_generators
+from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
+from limen.gaussian.start_weights import start_overlaps
+from limen.link import hard_subspace
+from limen.precision import in_double
+from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.seeds import seed_list, whole
+from limen.problem.times import time_grid
+from limen.result import Result
+from limen.theory.descent.batches import draw_batches
+from limen.theory.descent.conditioned_pass import Points, Run, Sampling, conditioned_pass
+from limen.theory.descent.coordinates import whitened
+from limen.theory.descent.population_losses import population_losses
+
+CITATIONS = ("montanari2026", "celentano2021")
+PATHS, MOST_PATHS = 16384, 2**18
+MOST_BYTES = 8e9
+# The paths' own error in the drift of a hard overlap, in units of the fluctuation of a sample.
+DRIFT_ERROR = 0.1
+SETS = 4
+
+
+class Quality(NamedTuple):
+    """Paths of a run, and their error in the drift of the hard overlaps over the fluctuation of one sample's mean."""
+
+    paths: int
+    drift_error: float
+
+
+@in_double
+def runs(
+    problem: TwoLayer,
+    times: Any,
+    d: int,
+    seeds: int | Sequence[int] = 32,
+    paths: int | None = None,
+    seed: int = 0,
+) -> Result:
+    r"""One row per seed: `train_loss`, `test_loss`, `excess_risk` (seed, time), `overlap` (seed, time, neuron, latent),
+    `gram`, `second_layer` of gradient descent at dimension `d`, escape from hard directions included.
+
+    Any width, any number of hard directions, kinked activations, every linear update rule. `paths` points a run, a
+    power of two; by default 16384, or as many as keep their error in the drift of a hard overlap below a tenth of the
+    fluctuation of a sample. Every row has points of its own, so that their errors average out over rows.
+    Cost of a row: $O(N(mT)^2)$ operations, 0.1 s for 50 steps of one neuron.
+    """
+    grid, dimension = time_grid(times, counts_steps=True), whole("d", d)
+    steps, rows = int(grid[-1]), seed_list(seeds)
+    if problem.inputs.unlike_isotropic() is not None:
+        raise InputError(f"d does not apply: {problem.inputs.unlike_isotropic()}")
+    quality = enough_paths(problem, steps, dimension, paths, seed)
+    found = [run(problem, steps, dimension, quality.paths, row, seed) for row in rows]
+    dataset = observed(problem, found, grid, rows).assign_attrs(d=dimension)
+    status = f"{len(rows)} runs at d = {dimension}, each on {quality.paths} paths."
+    lost = [one.diverged for one in found if one.diverged is not None]
+    if lost:
+        status = (
+            f"the weights diverge in {len(lost)} of {len(rows)} runs, first at step {min(lost)}: take a smaller step."
+        )
+    statistics = {"paths": float(quality.paths), "drift_error": quality.drift_error}
+    return Result(dataset, problem.describe(), "theory", not lost, status, statistics, rows, CITATIONS)
+
+
+def run(problem: TwoLayer, steps: int, d: int, paths: int, row: int, seed: int) -> Run:
+    """One training at dimension d: the start of the simulation of seed `row`, a sample of its own."""
+    assert problem.samples_per_dim is not None
+    k, m = problem.target.latents, problem.network.width
+    overlap, gram = start_overlaps(problem, d, row)
+    start = np.concatenate([overlap, square_root(gram - overlap @ overlap.T)], axis=1)
+    (random,) = numpy_generators([row], d, f"sample of the theory {seed}")
+    luck = random.standard_normal(paths)
+    luck = ((luck - luck.mean()) / np.sqrt(problem.samples_per_dim * d * paths)).astype(np.float32)
+    assert isinstance(problem.algorithm, GradientDescent)
+    batches = draw_batches(problem.algorithm, steps, paths, random)
+    points = draw_points(problem, m * steps, paths, 100_003 * seed + row)
+    assert start.shape == (m, k + m)
+    return conditioned_pass(problem, points, start, steps, Sampling(luck, batches), pinned=False)
+
+
+def draw_points(problem: TwoLayer, directions: int, paths: int, seed: int) -> Points:
+    r"""Scrambled Sobol normals, in pairs $U\to-U$ of the hard coordinates: where labels are even in them the drift of
+    the hard overlaps is exactly zero at $M=0$."""
+    target, k, m = problem.target, problem.target.latents, problem.network.width
+    hard = hard_subspace(target).basis
+    pairs, given = 2 if hard.shape[1] else 1, k + m
+    if k + 2 + m + directions > MOST_DIMENSIONS:
+        raise InputError(f"times x width must be at most {MOST_DIMENSIONS - k - 2 - m}, got {directions}.")
+    if 4 * (given + directions) > paths:
+        raise InputError(f"paths must be at least four times width x steps = {given + directions}, got {paths}.")
+    normals = sobol_normals(paths // pairs, k + 2 + m + directions, seed)
+    first = whitened(normals[:, : k + 2 + m])
+    latent, own = first[:, :k], first[:, k : k + 2]
+    if pairs == 2:
+        latent = np.concatenate([latent, latent - 2.0 * (latent @ hard) @ hard.T])
+        own = np.concatenate([own, own])
+    inner = own[:, 0] if target.uses_inner_noise else np.zeros(paths)
+    labels = np.asarray(target.function(latent, inner), dtype=float) + np.sqrt(target.noise) * own[:, 1]
+    if not np.isfinite(labels).all():
+        raise InputError(f"target {target.label!r} must be finite for every latent coordinate.")
+    coordinates = np.empty((given + directions, paths), np.float32)
+    coordinates[:k] = latent.T
+    coordinates[k:given] = np.tile(first[:, k + 2 :].T, pairs)
+    coordinates[given:] = np.tile(normals[:, k + 2 + m :].T, pairs)
+    return Points(coordinates, labels.astype(np.float32), hard)
+
+
+def enough_paths(problem: TwoLayer, steps: int, d: int, paths: int | None, seed: int) -> Quality:
+    r"""As many paths as the drift of the hard overlaps needs at this dimension.
+
+    Its error is what the mean of $F\,U$ over paths is in sets with pinned overlaps, where it should be zero; it must be
+    below a tenth of the standard deviation over $\sqrt{\delta d}$.
+    """
+    assert problem.samples_per_dim is not None
+    allowed = DRIFT_ERROR / np.sqrt(problem.samples_per_dim * d)
+    count = PATHS if paths is None else paths
+    while True:
+        checked_memory(problem, steps, count)
+        stray = max((_stray(problem, steps, count, 100_003 * seed + 50_000 + i) for i in range(SETS)), default=0.0)
+        if stray <= allowed:
+            return Quality(count, stray / allowed * DRIFT_ERROR)
+        needed = 2 ** int(np.ceil(np.log2(count * (stray / allowed) ** 2)))
+        if paths is not None or needed > MOST_PATHS:
+            raise InputError(
+                f"paths must be about {needed} at d = {d}, got {count}: with fewer their own error drives the hard "
+                f"overlaps (at most {MOST_PATHS} are run; take a smaller d)."
+            )
+        count = needed
+
+
+def _stray(problem: TwoLayer, steps: int, paths: int, seed: int) -> float:
+    """Root mean square over time of the mean of F U in one set with pinned overlaps, over its standard deviation."""
+    points = draw_points(problem, problem.network.width * steps, paths, seed)
+    if points.hard.shape[1] == 0 or steps == 0:
+        return 0.0
+    k, m, norm = problem.target.latents, problem.network.width, problem.network.initial_norm
+    start = np.concatenate([np.zeros((m, k)), norm * np.eye(m)], axis=1)
+    found = conditioned_pass(problem, points, start, steps, Sampling(), pinned=True)
+    return float(np.sqrt(np.mean(found.stray[: found.diverged] ** 2)))
+
+
+def checked_memory(problem: TwoLayer, steps: int, paths: int) -> float:
+    """Bytes of one run: coordinates twice (float64 first), forces, and what a step needs; refused above 8 GB."""
+    k, m = problem.target.latents, problem.network.width
+    needed = paths * (8.0 * (k + 2 + m + m * steps) + 8.0 * m * steps + 40.0 * m)
+    if needed > MOST_BYTES:
+        raise InputError(
+            f"paths x steps x width needs {needed / 1e9:.1f} GB, at most {MOST_BYTES / 1e9:g} are allowed: take fewer "
+            f"than {paths} paths, {steps} steps or {m} neurons."
+        )
+    return needed
+
+
+def square_root(matrix: np.ndarray) -> np.ndarray:
+    """The symmetric square root, of the positive part."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def observed(problem: TwoLayer, found: Sequence[Run], grid: np.ndarray, rows: Sequence[int]) -> xr.Dataset:
+    """Losses, overlaps and Gram matrices of all runs along (seed, time)."""
+    at, k, m = grid.astype(int), problem.target.latents, problem.network.width
+    overlap = np.stack([one.coefficients[at][:, :, :k] for one in found])
+    gram = np.stack([np.einsum("tic,tjc->tij", one.coefficients[at], one.coefficients[at]) for one in found])
+    second = np.stack([one.second_layer[at] for one in found])
+    flat = (part.reshape(-1, *part.shape[2:]) for part in (overlap, gram, second))
+    test, excess = (part.reshape(len(found), at.size) for part in population_losses(problem, *flat))
+    train = np.stack([one.train_loss[at] for one in found])
+    along = ("seed", "time")
+    assert overlap.shape[2:] == (m, k)
+    return xr.Dataset(
+        {
+            "train_loss": (along, train),
+            "test_loss": (along, test),
+            "excess_risk": (along, excess),
+            "overlap": ((*along, "neuron", "latent"), overlap),
+            "gram": ((*along, "neuron", "neuron2"), gram),
+            "second_layer": ((*along, "neuron"), second),
+        },
+        coords={"seed": list(rows), "time": grid, "step": ("time", grid)},
+    )

@@ -1,0 +1,213 @@
+"""Gradient descent by Gaussian conditioning: closed forms, its limits, and the other theory where both hold."""
+
+import numpy as np
+import pytest
+
+import limen
+from limen.theory.descent import conditioned_pass, finite_dimension
+from limen.theory.descent.batches import draw_batches
+from limen.theory.descent.conditioned_pass import Run, Sampling
+from limen.theory.descent.finite_dimension import draw_points
+from limen.theory.descent.solve import conditioned_set
+
+
+def linear_neuron(algorithm: limen.GradientDescent, delta: float = 2.0, noise: float = 0.3) -> limen.TwoLayer:
+    return limen.TwoLayer(limen.target("z", noise=noise), limen.network(1, "linear"), algorithm, samples_per_dim=delta)
+
+
+def phase_retrieval(delta: float = 10.0, start: float | None = None, **changes) -> limen.TwoLayer:
+    options = {
+        "target": limen.target("z**2"),
+        "network": limen.network(1, "gelu"),
+        "algorithm": limen.GradientDescent(1.2),
+        "samples_per_dim": delta,
+        "loss": "huber:1",
+    } | changes
+    if start is not None:
+        options["start"] = limen.OverlapStart(start)
+    return limen.TwoLayer(**options)
+
+
+def eigenvalues_of_covariance(delta: float) -> tuple[np.ndarray, np.ndarray]:
+    angle = np.pi * (np.arange(2000) + 0.5) / 2000
+    x = 1.0 + 1.0 / delta + 2.0 / np.sqrt(delta) * np.cos(angle)
+    weight = np.sin(angle) ** 2 / x
+    return x, weight / weight.sum()
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.6])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_a_linear_neuron_is_marchenko_pastur(momentum, nesterov):
+    """Modes $x$ of the covariance obey $u\\leftarrow\\beta u-\\eta x(\\theta-\\theta_*)$ each for itself."""
+    delta, step, steps = 2.0, 0.4, 10
+    algorithm = limen.GradientDescent(step, momentum=momentum, nesterov=nesterov)
+    found = conditioned_set(linear_neuron(algorithm, delta, 0.0), steps, 4096, 0)
+    x, w = eigenvalues_of_covariance(delta)
+    error, velocity = np.ones_like(x), np.zeros_like(x)
+    overlap, square, loss = [0.0], [1.0], [1.0]
+    for _ in range(steps):
+        push = -step * x * error
+        velocity = momentum * velocity + push
+        error = error + (momentum * velocity + push if nesterov else velocity)
+        overlap.append(w @ (1.0 - error))
+        # The start is orthogonal to the target: its part of a mode shrinks by `error` as well.
+        square.append(w @ ((1.0 - error) ** 2 + error**2))
+        loss.append(w @ (x * error**2))
+    coefficients = found.coefficients
+    assert coefficients[:, 0, 0] == pytest.approx(np.array(overlap), abs=2e-5)
+    assert np.einsum("tc,tc->t", coefficients[:, 0], coefficients[:, 0]) == pytest.approx(np.array(square), abs=2e-5)
+    assert found.train_loss == pytest.approx(np.array(loss), abs=2e-5)
+
+
+def test_it_is_the_theory_with_responses():
+    problem = limen.TwoLayer(
+        limen.target("tanh(2*z1) + tanh(z1*z2)"),
+        limen.network(3, "tanh", second_layer=(2.0, -2.0, 3.0), bias=(0.0, 0.3, -0.3), train_second_layer=True),
+        limen.GradientDescent(1.2, weight_decay=0.05),
+        samples_per_dim=4.0,
+    )
+    steps = 8
+    one = limen.descent.solve(problem, steps, paths=8192, scrambles=3).dataset
+    sets = [conditioned_set(problem, steps, 16384, i) for i in range(3)]
+
+    def close(name: str, values: list[np.ndarray]) -> None:
+        mean, error = np.mean(values, axis=0), np.std(values, axis=0, ddof=1) + one[f"{name}_spread"].values
+        scale = np.abs(one[name].values).max()
+        assert (np.abs(mean - one[name].values) < 3.0 * error + 2e-3 * scale).all(), name
+
+    close("train_loss", [found.train_loss for found in sets])
+    close("second_layer", [found.second_layer for found in sets])
+    close("overlap", [found.coefficients[:, :, :2] for found in sets])
+    close("correlation", [np.einsum("tic,ujc->tuij", c, c) for c in (found.coefficients for found in sets)])
+
+
+def test_an_informed_start_at_huge_dimension_is_the_limit():
+    problem = phase_retrieval(start=0.3)
+    limit = limen.predict(problem, 12, paths=8192, scrambles=3).dataset
+    runs = limen.predict(problem, 12, d=10**8, seeds=3, paths=16384).dataset
+    for name in ("train_loss", "test_loss", "overlap", "gram"):
+        difference = np.abs(runs[name].mean("seed").values - limit[name].values)
+        error = runs[name].std("seed", ddof=1).values + limit[f"{name}_spread"].values
+        assert (difference < 3.0 * error + 3e-3).all(), name
+
+
+def test_small_overlaps_are_amplified_by_the_linear_law():
+    problem, steps = phase_retrieval(8.0), 8
+    linear = limen.predict(problem, steps, paths=8192, scrambles=5).dataset
+    grown = []
+    for i in range(4):
+        points = draw_points(problem, steps, 16384, i)
+        found = conditioned_pass.conditioned_pass(problem, points, np.array([[1e-3, 1.0]]), steps, Sampling(), False)
+        grown.append(found.coefficients[:, 0, 0] / 1e-3)
+    expected = linear.amplification.values.squeeze()
+    assert np.mean(grown, axis=0) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.slow
+def test_small_overlaps_fluctuate_by_the_linear_law():
+    """Their variance at large d is `hard_variance` / d."""
+    problem, steps = phase_retrieval(8.0), 8
+    linear = limen.predict(problem, steps, paths=8192, scrambles=5).dataset
+    d, count = 10**7, 300
+    runs = limen.predict(problem, steps, d=d, seeds=count, paths=1024).dataset
+    variance = d * (runs.overlap.values[..., 0, 0] ** 2).mean(axis=0)
+    # The relative error of a variance from 300 normals is (2/300)**0.5.
+    assert variance == pytest.approx(linear.hard_variance.values.squeeze(), rel=3.5 * (2 / count) ** 0.5)
+
+
+def test_a_row_is_replayed_alone_and_starts_like_its_simulation():
+    problem = phase_retrieval()
+    both = limen.predict(problem, 4, d=100, seeds=[3, 5], paths=1024).dataset
+    alone = limen.predict(problem, 4, d=100, seeds=[5], paths=1024).dataset
+    np.testing.assert_array_equal(both.train_loss.values[1], alone.train_loss.values[0])
+    simulation = limen.simulate(problem, 4, d=100, seeds=[3, 5]).dataset
+    np.testing.assert_allclose(both.overlap.values[:, 0], simulation.overlap.values[:, 0], atol=1e-6)
+    assert np.unique(both.train_loss.values[:, -1]).size == 2
+
+
+def test_even_labels_leave_a_pinned_overlap_alone():
+    problem = phase_retrieval(target=limen.target("tanh(z1) + z2*z3"), network=limen.network(2, "gelu"))
+    found: Run = conditioned_set(problem, 5, 2048, 0)
+    assert np.abs(found.stray).max() < 1e-6
+
+
+def test_whole_batches_are_no_batches_and_every_epoch_sees_everything_once():
+    random = np.random.default_rng(0)
+    assert draw_batches(limen.GradientDescent(0.1), 3, 8, random) is None
+    by_epoch = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25, replacement=False), 8, 4096, random)
+    assert by_epoch is not None
+    np.testing.assert_allclose(by_epoch.seen.reshape(2, 4, -1).sum(axis=1), 4.0)
+    anew = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25), 8, 4096, random)
+    assert anew is not None
+    for batches in (by_epoch, anew):
+        assert set(np.unique(batches.seen)) == {0.0, 4.0}
+        np.testing.assert_allclose(batches.seen.mean(axis=1), 1.0, atol=0.12)
+        np.testing.assert_allclose(batches.expected.mean(axis=1), 1.0, atol=0.12)
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_the_first_batch_of_a_linear_neuron(replacement):
+    """$\\theta_*\\cdot\\theta(1)=\\eta$ and $|\\theta(1)|^2=(1-\\eta)^2+\\eta^2+\\eta^2(2+s^2)/(\\delta b)$."""
+    step, part, delta, noise = 0.3, 0.25, 2.0, 0.3
+    algorithm = limen.GradientDescent(step, batch_fraction=part, replacement=replacement)
+    found = conditioned_set(linear_neuron(algorithm, delta, noise), 1, 16384, 0).coefficients[1, 0]
+    assert found[0] == pytest.approx(step, abs=1e-5)
+    square = (1 - step) ** 2 + step**2 + step**2 * (2 + noise) / (delta * part)
+    assert np.sum(found**2) == pytest.approx(square, rel=0.02)
+
+
+def test_softplus_converges_to_relu():
+    def problem(activation: str) -> limen.TwoLayer:
+        return limen.TwoLayer(
+            limen.target("z + z**2"),
+            limen.network(1, activation, second_layer=2.0),
+            limen.GradientDescent(0.4),
+            samples_per_dim=4.0,
+        )
+
+    # The same points for all three, so that their errors drop out.
+    relu, *smooth = (
+        conditioned_set(problem(name), 6, 16384, 0).coefficients
+        for name in ("relu", "softplus(3*z)/3", "softplus(20*z)/20")
+    )
+    kernel = np.einsum("tic,uic->tu", relu, relu)
+    gaps = [float(np.abs(np.einsum("tic,uic->tu", one, one) - kernel).max() / kernel.max()) for one in smooth]
+    assert gaps[1] < 0.01 and gaps[1] < 0.2 * gaps[0], gaps
+
+
+def test_a_kink_leaves_out_responses_only():
+    problem = phase_retrieval(network=limen.network(1, "relu"))
+    found = limen.predict(problem, 3, scrambles=2, paths=1024)
+    assert found.ok and "without responses" in found.status
+    assert "response" not in found.dataset and "correlation_spread" in found.dataset
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: limen.predict(phase_retrieval(), 4, seeds=3), "seeds need d"),
+        (lambda: limen.predict(phase_retrieval(), 4, d=100, scrambles=3), "scrambles must be left out with d"),
+        (lambda: limen.predict(phase_retrieval(), 400, d=100, paths=1024), "paths must be at least four times"),
+        (lambda: limen.predict(phase_retrieval(), 4, d=0), "d must be a positive whole number"),
+        (
+            lambda: limen.predict(phase_retrieval(target=limen.target("sign(z1*z2*z3)")), 3, d=10**6, paths=1024),
+            "paths must be about",
+        ),
+        (
+            lambda: limen.predict(phase_retrieval(network=limen.network(200, "gelu")), 50, d=100, paths=2**18),
+            "needs .* GB",
+        ),
+        (lambda: limen.thresholds.hessian(phase_retrieval(network=limen.network(1, "relu")), 3), "has a kink"),
+    ],
+)
+def test_bad_input_is_a_sentence(call, words):
+    with pytest.raises(limen.InputError, match=words) as error:
+        call()
+    assert str(error.value).count(". ") == 0
+
+
+def test_a_diverging_run_says_so():
+    problem = phase_retrieval(algorithm=limen.GradientDescent(500.0), loss="square")
+    found = finite_dimension.runs(problem, 8, 100, 2, 1024)
+    assert not found.ok and "smaller step" in found.status
+    assert np.isfinite(found.dataset.train_loss.values[:, 0]).all()
