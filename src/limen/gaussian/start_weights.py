@@ -15,7 +15,7 @@ LARGEST_D_WITH_WEIGHTS = 20_000
 
 def start_weights(problem: TwoLayer, d: int, seed: int) -> np.ndarray:
     r"""First-layer weights $\theta_j(0)$, shape (width, d), float64, in a basis whose first $k$ axes are the
-    latent directions of the target.
+    latent directions of the target (of unit length even where the target's own are not).
 
     `RandomStart`: uniform on the sphere of radius `initial_norm`. `OverlapStart`: exactly the given
     overlaps and Gram matrix (without `gram`: orthogonal parts independent and uniform).
@@ -27,7 +27,7 @@ def start_weights(problem: TwoLayer, d: int, seed: int) -> np.ndarray:
         normals = np.array(jax.random.normal(stream_key(seed, d, "start"), (width, d), jnp.float64))
     if not isinstance(problem.start, OverlapStart):
         return norm * normals / np.linalg.norm(normals, axis=1, keepdims=True)
-    overlap = overlap_matrix(problem.start, width, k)
+    overlap = overlap_matrix(problem.start, width, k) / np.sqrt(problem.inputs.latent_blocks(k).sum(axis=0))
     orthogonal = normals[:, k:]
     if problem.start.gram is None:
         length = np.sqrt(np.maximum(norm**2 - (overlap**2).sum(axis=1), 0.0))

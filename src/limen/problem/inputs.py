@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, model_validator
 from limen.problem.spec import InputError, Spec, nested_tuple
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
+Shares = tuple[float, ...] | tuple[tuple[float, ...], ...]
 Law = Literal["gaussian", "rademacher", "student-t"]
 
 
@@ -28,12 +29,15 @@ class Inputs(Spec):
 
     `law` is the law of those entries: normal, ±1 (`rademacher`) or Student's t with 8 degrees of freedom.
     $\Sigma$ has the eigenvalues `variances` on `fractions` of the dimensions. Two-layer networks want
-    $\sum_bw_bs_b=1$; their targets and starts are spread evenly over the eigenspaces.
+    $\sum_bw_bs_b=1$. `target_shares` says where their targets live: the part of the variance of a latent coordinate
+    that comes from each eigenspace, one number per variance, or such a row per latent direction; by default
+    $w_bs_b$, directions spread evenly.
     """
 
     law: Law = "gaussian"
     variances: Numbers = (1.0,)
     fractions: Numbers = (1.0,)
+    target_shares: Annotated[Shares | None, BeforeValidator(nested_tuple)] = None
 
     @model_validator(mode="after")
     def _check(self) -> "Inputs":
@@ -46,6 +50,12 @@ class Inputs(Spec):
             raise InputError(f"fractions must sum to 1, got {sum(w):.6g}.")
         if self.law != "gaussian" and len(s) > 1:
             raise InputError(f"law must be gaussian with several variances, got {self.law!r}.")
+        if self.target_shares is not None:
+            shares = np.asarray(self.target_shares, dtype=float)
+            if shares.shape[-1] != len(s):
+                raise InputError(f"target_shares must have {len(s)} entries, one per variance, or rows of them.")
+            if shares.min() < 0.0 or np.abs(shares.sum(axis=-1) - 1.0).max() > 1e-9:
+                raise InputError(f"target_shares must not be negative and sum to 1, got {self.target_shares}.")
         return self
 
     @staticmethod
@@ -74,6 +84,12 @@ class Inputs(Spec):
     def isotropic(self) -> bool:
         """Whether all directions have one variance."""
         return len(set(self.variances)) == 1
+
+    def latent_blocks(self, latents: int) -> np.ndarray:
+        r"""Squared lengths $|\theta_{*r}|^2$ of the target's directions inside each eigenspace, shape (S, latents)."""
+        s, w = self.spectrum
+        shares = s * w if self.target_shares is None else np.asarray(self.target_shares)
+        return np.broadcast_to(shares, (latents, s.size)).T / s[:, None]
 
     def unlike_gaussian(self) -> str | None:
         """Why a theory of Gaussian inputs does not apply, or None."""

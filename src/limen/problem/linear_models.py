@@ -39,6 +39,8 @@ class Ridge(Spec):
         wanted = len(self.inputs.variances)
         if len(self.signal) != wanted:
             raise InputError(f"signal must have one entry per variance of inputs ({wanted}), got {len(self.signal)}.")
+        if self.inputs.target_shares is not None:
+            raise InputError("target_shares must be left out with Ridge: signal says where the target lives.")
         if min(self.signal) < 0.0:
             raise InputError(f"signal must be numbers that are at least 0, got {self.signal}.")
         return self

@@ -36,12 +36,12 @@ class TwoLayer(Spec):
             raise InputError(f"samples_per_dim must be left out with {name}, which sees each sample once.")
         if not self.one_pass and self.samples_per_dim is None:
             raise InputError(f"samples_per_dim (n/d) is required with {name}.")
+        _check_inputs(self.inputs, self.target.latents)
         if isinstance(self.start, OverlapStart):
-            _check_start(self.start, self.network, self.target.latents)
-        _check_inputs(self.inputs)
+            _check_start(self.start, self.network, np.sqrt(self.inputs.latent_blocks(self.target.latents).sum(axis=0)))
         if self.target.entries != "gaussian" and self.inputs.unlike_isotropic() is not None:
             raise InputError(
-                f"entries must be gaussian with inputs that are not isotropic and Gaussian, got {self.target.entries!r}."
+                f"entries must be gaussian unless inputs are isotropic and Gaussian, got {self.target.entries!r}."
             )
         return self
 
@@ -56,19 +56,23 @@ class TwoLayer(Spec):
         return isinstance(self.algorithm, Descent)
 
 
-def _check_inputs(inputs: Inputs) -> None:
+def _check_inputs(inputs: Inputs, latents: int) -> None:
     mean = float(inputs.spectrum.values @ inputs.spectrum.fractions)
     if min(inputs.variances) <= 0.0:
         raise InputError(f"variances must be positive for a two-layer network, got {inputs.variances}.")
     if abs(mean - 1.0) > 1e-9:
         raise InputError(f"variances must average to 1 for a two-layer network, got {mean:.6g}: rescale them.")
+    shares = np.asarray(inputs.target_shares or (), dtype=float)
+    if shares.ndim == 2 and len(shares) != latents:
+        raise InputError(f"target_shares must have one row per latent direction ({latents}), got {len(shares)}.")
 
 
-def _check_start(start: OverlapStart, network: Network, latents: int) -> None:
+def _check_start(start: OverlapStart, network: Network, lengths: np.ndarray) -> None:
+    """Refuses overlaps that no neurons have, with target directions of these `lengths` (k,)."""
     try:
-        overlap = overlap_matrix(start, network.width, latents)
+        overlap = overlap_matrix(start, network.width, lengths.size) / lengths
     except ValueError:
-        raise InputError(f"overlap must be a number or have shape ({network.width}, {latents}).") from None
+        raise InputError(f"overlap must be a number or have shape ({network.width}, {lengths.size}).") from None
     norm = network.initial_norm
     if start.gram is None:
         longest = float(np.sqrt((overlap**2).sum(axis=1)).max())

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.gaussian.eigenspaces import reflected
 from limen.gaussian.keys import stream_key
 from limen.problem import Target
 
@@ -34,15 +35,6 @@ def spread(vectors: np.ndarray, latents: int, seed: int, law: str) -> np.ndarray
     with jax.enable_x64(True):
         images = np.array(jax.random.normal(stream_key(seed, d, "teacher"), (latents, d), jnp.float64))
     return reflected(vectors, images / np.linalg.norm(images, axis=1, keepdims=True))
-
-
-def reflected(vectors: np.ndarray, images: np.ndarray) -> np.ndarray:
-    """Rows (vectors, d) after one Householder reflection per row of `images`, which sends that axis to the image."""
-    for axis, image in enumerate(images):
-        normal = -image
-        normal[axis] += 1.0
-        vectors = vectors - np.outer(vectors @ normal, normal) * (2.0 / (normal @ normal))
-    return vectors
 
 
 def draw_labels(key: jax.Array, target: Target, z: jax.Array) -> jax.Array:

@@ -9,12 +9,14 @@ from limen.theory.effective.mixtures.xor_flow import xor_flow
 from limen.theory.flow.solve import gaussian_model_flow
 from limen.theory.kernel.random_features_problem import random_features_problem
 from limen.theory.kernel.ridge_problem import ridge_problem
+from limen.theory.one_pass.block_ode import block_overlap_ode
 from limen.theory.one_pass.overlap_ode import overlap_ode
 from limen.theory.one_pass.phase_retrieval import phase_retrieval
 
 THEORIES: tuple[Method, ...] = (
     phase_retrieval,
     overlap_ode,
+    block_overlap_ode,
     descent,
     gaussian_model_flow,
     ridge_problem,

@@ -7,14 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from limen.gaussian.block_starts import spectral_weights
+from limen.gaussian.eigenspaces import coordinate_variances
 from limen.gaussian.start_weights import start_weights
 from limen.problem import GradientDescent, TwoLayer
 from limen.problem.algorithms import beyond_plain, constant_step
 from limen.result import Result
-from limen.simulation.data import reflected, spread
+from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.descent.sharded_sample import draw_sharded
-from limen.simulation.eigenspaces import coordinate_variances, even_directions
 from limen.simulation.training_record import (
     Observables,
     observe,
@@ -95,8 +96,7 @@ def prepare(
     if spectrum.isotropic:
         frame, first = (spread(vectors, k, seed, law) for vectors in (frame, first))
     else:
-        images = even_directions(spectrum, k, d)
-        frame, first = (reflected(vectors, images) for vectors in (frame, first))
+        first, frame = spectral_weights(problem, d, seed)
         deviations = array(np.sqrt(coordinate_variances(spectrum, d)))
     step = constant_step(algorithm)
     rule = Rule(

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.gaussian.block_starts import spectral_weights
+from limen.gaussian.eigenspaces import block_sizes, coordinate_variances
 from limen.gaussian.keys import stream_key
 from limen.gaussian.start_weights import start_weights
 from limen.method import Method
@@ -16,6 +18,7 @@ from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
 from limen.problem.rates import rate_function, steps_at
 from limen.result import Result
+from limen.simulation.block_record import block_dataset, observe_blocks
 from limen.simulation.data import draw_inputs, draw_labels, spread
 from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
@@ -34,8 +37,6 @@ def refuses(problem: object) -> str | None:
         return f"it runs OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
     if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
         return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
-    if not problem.inputs.isotropic:
-        return problem.inputs.unlike_isotropic()
     return None
 
 
@@ -51,9 +52,15 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
     steps = steps_at(algorithm.rate, times, d * m)
     check_sgd_work(d, int(steps[-1]), batch, m, k)
-    law = problem.inputs.law
-    weights = spread(start_weights(problem, d, seed), k, seed, law)
-    frame = spread(np.eye(k, d), k, seed, law)
+    law, spectrum = problem.inputs.law, problem.inputs.spectrum
+    deviations, blocks = None, None
+    if spectrum.isotropic:
+        weights = spread(start_weights(problem, d, seed), k, seed, law)
+        frame = spread(np.eye(k, d), k, seed, law)
+    else:
+        weights, frame = spectral_weights(problem, d, seed)
+        deviations = jnp.asarray(np.sqrt(coordinate_variances(spectrum, d)), jnp.float32)
+        blocks = tuple(block_sizes(spectrum, d).tolist())
     interval = int(np.median(np.diff(steps, prepend=0))) if steps.size > 1 else int(steps[-1])
     schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
     first, second = _rates(problem)
@@ -66,11 +73,13 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
         int(np.clip(interval, 1, BLOCK)),
         batch,
         schedule,
+        blocks,
         Weights(
             jnp.asarray(weights, jnp.float32),
             jnp.asarray(problem.network.per_neuron("second_layer"), jnp.float32),
         ),
         jnp.asarray(frame, jnp.float32),
+        deviations,
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
         np.asarray(first / (d * batch)),
         np.asarray(second / (d * batch)),
@@ -78,7 +87,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
         np.diff(steps, prepend=0),
         stream_key(seed, d, "samples"),
     )
-    dataset = training_dataset(problem, observables, times, seed, d)
+    make = training_dataset if blocks is None else block_dataset
+    dataset = make(problem, observables, times, seed, d)
     dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
     finite = stayed_finite(dataset)
     status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate."
@@ -95,7 +105,7 @@ def _rates(problem: TwoLayer) -> tuple[float, float]:
     return rate, rate * ratio if problem.network.train_second_layer else 0.0
 
 
-@partial(jax.jit, static_argnums=tuple(range(7)))
+@partial(jax.jit, static_argnums=tuple(range(8)))
 def _train(
     functions: Functions,
     target: Target,
@@ -104,8 +114,10 @@ def _train(
     block: int,
     batch: int,
     schedule: Callable[[Any], Any] | None,
+    blocks: tuple[int, ...] | None,
     weights: Weights,
     frame: jax.Array,
+    deviations: jax.Array | None,
     bias: jax.Array,
     rate: jax.Array,
     second_rate: jax.Array,
@@ -113,7 +125,10 @@ def _train(
     intervals: jax.Array,
     key: jax.Array,
 ) -> Observables:
-    """Observables after each interval; `rate` and `second_rate` are per sample of the batch, times the schedule."""
+    """Observables after each interval; `rate` and `second_rate` are per sample of the batch, times the schedule.
+
+    With inputs of several variances: standard `deviations` of the coordinates, and the numbers of them in each block.
+    """
     (k, d), m = frame.shape, bias.size
 
     def step(state: tuple[Weights, Any], x: jax.Array, y: jax.Array) -> tuple[Weights, Any]:
@@ -132,7 +147,9 @@ def _train(
         state, key, left = carry
         key, input_key, label_key = jax.random.split(key, 3)
         x = draw_inputs(input_key, (block, batch, d), law)
-        z = x[..., :k] if law == "gaussian" else x @ frame.T
+        if deviations is not None:
+            x = x * deviations
+        z = x[..., :k] if law == "gaussian" and deviations is None else x @ frame.T
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
@@ -140,7 +157,7 @@ def _train(
 
     def interval(carry: tuple[tuple[Weights, Any], jax.Array], length: jax.Array) -> Any:
         state, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
-        return (state, key), observe(state[0], frame)
+        return (state, key), observe(state[0], frame) if blocks is None else observe_blocks(state[0], frame, blocks)
 
     # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
     time_zero = None if schedule is None else jnp.zeros((), jnp.float64)

@@ -26,6 +26,7 @@ from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.activations import as_activation
 from limen.problem.rates import rate_function, steps_at
 from limen.result import Result
+from limen.simulation.one_pass.block_chain import solve_in_blocks
 from limen.simulation.one_pass.chain_steps import (
     ChainFunctions,
     ChainRates,
@@ -34,13 +35,21 @@ from limen.simulation.one_pass.chain_steps import (
     run,
     target_label,
 )
-from limen.simulation.one_pass.one_pass_sgd import refuses
+from limen.simulation.one_pass.one_pass_sgd import refuses as training_refuses
 from limen.simulation.training_record import Observables, stayed_finite, training_dataset
 from limen.simulation.work import check_chain_work
 
 CITATIONS = ("arnaboldi2023escaping", "saad1995", "goldt2019")
 LARGEST_D = 2**32 - 1  # sizes enter random keys as 32 bits
 _ROUNDING = 1e-10
+
+
+def refuses(problem: object) -> str | None:
+    """Why the chain cannot run the problem, or None."""
+    reason = training_refuses(problem)
+    if reason is None and isinstance(problem, TwoLayer) and problem.inputs.law != "gaussian":
+        reason = f"overlaps are a Markov chain on Gaussian inputs only, not {problem.inputs.law}."
+    return reason
 
 
 @in_double
@@ -56,6 +65,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
 @in_double
 def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
     """`solve` for many seeds in one compiled loop, far cheaper per seed; every seed's numbers are its own."""
+    if not problem.inputs.isotropic:
+        return solve_in_blocks(problem, times, d, seeds)
     began = time.perf_counter()
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))

@@ -49,6 +49,8 @@ def refuses(problem: object) -> str | None:
     reason = without_responses(problem)
     if reason is not None and not problem.inputs.isotropic:
         return f"with inputs of several variances {reason}"
+    if problem.inputs.target_shares is not None:
+        return "it solves targets spread evenly over the eigenspaces, not target_shares."
     return problem.inputs.unlike_gaussian()
 
 

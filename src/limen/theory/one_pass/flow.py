@@ -243,8 +243,10 @@ def flow_result(
     lead: str | None = None,
     labels: Sequence[int] = (),
     attributes: dict[str, Any] | None = None,
+    last: Overlaps | None = None,
 ) -> Result:
-    """A path as a `Result`, its status said."""
+    """A path as a `Result`, its status said; `last` are the covariances of the fields at the end, where they are not
+    the overlaps themselves."""
     dims = ((lead,) if lead else ()) + ("time",)
     parts = {
         "overlap": ((*dims, "neuron", "latent"), path.overlaps.overlap),
@@ -275,7 +277,7 @@ def flow_result(
     elif symmetry is not None:
         status = f"{symmetry}; draw a start at finite d to leave it."
     elif isinstance(population, SmoothPopulation) and not lead:
-        last = Overlaps(*(part[-1] for part in path.overlaps))
+        last = Overlaps(*(part[-1] for part in path.overlaps)) if last is None else last
         error = float(population.truncation(last))
         if error > 1e-6:
             ok = False

@@ -87,15 +87,43 @@ def integrate(
     """The path of one start at `times` (from t = 0), by Tsitouras 5(4) or, for stiff problems, the implicit Kvaerno
     5(4)."""
     p, k = start.overlap.shape
-    bound = LARGEST_GROWTH * (1.0 + jnp.trace(start.gram) + jnp.trace(population.teacher_gram))
 
     def field(t, vector, args):
         return pack(motion.slope(population, unpack(vector, p, k), t))
 
-    def too_large(t, vector, args, **kwargs):
+    def size(vector):
         overlaps = unpack(vector, p, k)
-        size = jnp.trace(overlaps.gram) + jnp.sum(overlaps.second_layer**2)
-        return ~(size < bound + LARGEST_GROWTH * jnp.sum(start.second_layer**2))
+        return jnp.trace(overlaps.gram) + jnp.sum(overlaps.second_layer**2)
+
+    bound = LARGEST_GROWTH * (1.0 + size(pack(start)) + jnp.trace(population.teacher_gram))
+    vectors, outcome = trajectory(field, size, bound, pack(start), times, tolerance, solver)
+    overlaps = unpack(vectors, p, k)
+    return Path(overlaps, *jax.lax.map(population.losses, overlaps), *outcome)
+
+
+class Outcome(NamedTuple):
+    """Whether an integration diverged and when it stopped, whether the steps sufficed, and their number."""
+
+    diverged: jax.Array
+    stopped: jax.Array
+    enough_steps: jax.Array
+    steps: jax.Array
+
+
+def trajectory(
+    field: Callable,
+    size: Callable,
+    bound: jax.Array,
+    start: jax.Array,
+    times: jax.Array,
+    tolerance: jax.Array,
+    solver: Solver,
+) -> tuple[jax.Array, Outcome]:
+    """The solution of dv/dt = `field(t, v, None)` at `times`, shape (time, n); `size(v)` above `bound` is taken as
+    divergence."""
+
+    def too_large(t, vector, args, **kwargs):
+        return ~(size(vector) < bound)
 
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
@@ -103,7 +131,7 @@ def integrate(
         0.0,
         times[-1],
         None,
-        pack(start),
+        start,
         saveat=diffrax.SaveAt(subs=[diffrax.SubSaveAt(ts=times), diffrax.SubSaveAt(t1=True)]),
         stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=1e-3 * tolerance),
         max_steps=MOST_STEPS,
@@ -112,12 +140,7 @@ def integrate(
         event=diffrax.Event(too_large),
     )
     assert solution.ys is not None and solution.ts is not None
-    overlaps = unpack(solution.ys[0], p, k)
-    excess, test = jax.lax.map(population.losses, overlaps)
-    return Path(
-        overlaps,
-        excess,
-        test,
+    return solution.ys[0], Outcome(
         solution.result == diffrax.RESULTS.event_occurred,
         solution.ts[1][0],
         diffrax.is_successful(solution.result),

@@ -1,0 +1,96 @@
+r"""One-pass SGD on inputs of several variances as a theory of `TwoLayer`, for any activation, target and loss."""
+
+import time
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.block_starts import block_start, limiting_start
+from limen.method import Method
+from limen.precision import in_double
+from limen.problem import InputError, OnePassSGD, TwoLayer
+from limen.result import Result
+from limen.theory.one_pass.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
+from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_result, solver_of
+from limen.theory.one_pass.integration import Path
+from limen.theory.one_pass.overlap_ode import population_of, problem_motion
+from limen.theory.one_pass.populations.frozen_points import POINTS
+
+
+def refuses(problem: object) -> str | None:
+    """Why the overlap equations in blocks do not apply, or None."""
+    if not isinstance(problem, TwoLayer):
+        return "it solves two-layer networks."
+    if not problem.one_pass:
+        return f"it solves OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
+    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
+        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
+    return problem.inputs.unlike_gaussian()
+
+
+@in_double
+def solve(
+    problem: TwoLayer,
+    times: np.ndarray,
+    d: int | None = None,
+    seeds: Sequence[int] = (),
+    tolerance: float | None = None,
+    points: int = POINTS,
+) -> Result:
+    r"""Overlaps, Gram matrix, second layer and risk as $d\to\infty$ at fixed spectrum (see `block_overlaps`).
+
+    `overlap` $=\theta_j\cdot\theta_{*r}$ and `gram` are sums over eigenspaces; `block_overlap` and `block_gram`, along
+    `block` in the order of the variances, are their parts. Starts, options and averages as for isotropic inputs. Cost:
+    that of isotropic inputs and $O(S(p+k)^3)$ per right-hand side.
+    """
+    began = time.perf_counter()
+    population, _ = population_of(problem, points)
+    motion = problem_motion(problem, times)
+    if d is not None and len(seeds):
+        starts = [block_start(problem, d, seed) for seed in seeds]
+    elif d is not None or len(seeds):
+        raise InputError("d and seeds must be given together.")
+    else:
+        starts = [limiting_start(problem)]
+    second = jnp.asarray(problem.network.per_neuron("second_layer"), float)
+    stacked = BlockOverlaps(
+        jnp.stack([jnp.asarray(start.gram) for start in starts]),
+        jnp.stack([jnp.asarray(start.overlap(problem)) for start in starts]),
+        jnp.tile(second, (len(starts), 1)),
+    )
+    spectrum = problem_spectrum(problem)
+    tolerance = checked_tolerance(tolerance, problem.network.activation)
+    found = integrate_blocks(
+        population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
+    )
+    if not len(seeds):
+        found = jax.tree.map(lambda part: part[0], found)
+    states, lead = found.states, ("seed",) * bool(len(seeds))
+    path = Path(states.weighted(jnp.ones_like(spectrum.variances)), found.excess_risk, found.test_loss, *found.outcome)
+    result = flow_result(
+        path,
+        times,
+        problem.describe(),
+        population,
+        motion,
+        began,
+        lead=lead[0] if lead else None,
+        labels=seeds,
+        attributes={"d": d} if lead else None,
+        last=None if lead else jax.tree.map(lambda part: part[-1], states.weighted(spectrum.variances)),
+    )
+    dims = (*lead, "time", "block", "neuron")
+    result.dataset["block_overlap"] = ((*dims, "latent"), np.asarray(states.overlap))
+    result.dataset["block_gram"] = ((*dims, "neuron2"), np.asarray(states.gram))
+    return result
+
+
+def problem_spectrum(problem: TwoLayer) -> Spectrum:
+    """The spectrum of a problem's inputs, and where its target lives."""
+    s, w = problem.inputs.spectrum
+    return Spectrum(jnp.asarray(s), jnp.asarray(w), jnp.asarray(problem.inputs.latent_blocks(problem.target.latents)))
+
+
+block_overlap_ode = Method("block-overlap-ode", CITATIONS, refuses, solve)

@@ -1,0 +1,94 @@
+"""One-pass SGD on inputs of several variances: theory, full SGD and the exact chain; planted errors."""
+
+import numpy as np
+import pytest
+
+import limen
+from limen.theory.one_pass import block_ode
+
+TIMES = np.linspace(0.0, 6.0, 7)
+WATCHED = ("overlap", "gram", "excess_risk")
+RIGHT_SPECTRUM = block_ode.problem_spectrum
+
+
+def problem(case, **inputs):
+    given = limen.Inputs(**(inputs or {"variances": (0.25, 2.5), "fractions": (2 / 3, 1 / 3)}))
+    common = {"inputs": given}
+    if case == "tanh":
+        target, network = limen.target("tanh(2*z)+0.3*z", noise=0.3), limen.network(1, "tanh")
+        return limen.TwoLayer(target, network, limen.OnePassSGD(1.0), start=limen.OverlapStart(0.3), **common)
+    if case == "erf":
+        target = limen.target("0.5*(erf(z1/sqrt(2)) + erf(z2/sqrt(2)))", noise=0.2)
+        start = limen.OverlapStart(((0.5, 0.0), (0.0, 0.4)))
+        return limen.TwoLayer(target, limen.network(2, "saad-solla"), limen.OnePassSGD(1.5), start=start, **common)
+    if case == "relu":
+        target, network = limen.target("relu(z)", noise=0.2), limen.network(1, "relu")
+        return limen.TwoLayer(target, network, limen.SphericalSGD(0.5), start=limen.OverlapStart(0.3), **common)
+    network = limen.network(2, "tanh", train_second_layer=True)
+    start = limen.OverlapStart(((0.5,), (0.1,)))
+    target = limen.target("sign(z+0.3*e)")
+    return limen.TwoLayer(target, network, limen.OnePassSGD("2/(1+0.2*t)"), loss="logistic", start=start, **common)
+
+
+def without_variance(posed):
+    """The noise term of SGD without its factor s_b."""
+    right = RIGHT_SPECTRUM(posed)
+    return block_ode.Spectrum(right.variances, right.fractions / right.variances, right.latent_blocks)
+
+
+def test_theory_training_and_chain(monkeypatch):
+    posed, d, seeds = problem("tanh"), 300, 24
+    theory = limen.predict(posed, TIMES, d=d, seeds=seeds)
+    run = limen.simulate(posed, TIMES, d=d, seeds=seeds)
+    assert limen.compare(theory, run, WATCHED).verdict == "agrees"
+    chain = limen.simulate(posed, TIMES, d=d, seeds=seeds, simulator="overlap-chain")
+    assert limen.compare(theory, chain, WATCHED).verdict == "agrees"
+    swapped = limen.predict(problem("tanh", variances=(0.625, 1.75), fractions=(2 / 3, 1 / 3)), TIMES, d=d, seeds=seeds)
+    assert limen.compare(_as(swapped, run), run, WATCHED).verdict == "disagrees"
+    monkeypatch.setattr(block_ode, "problem_spectrum", without_variance)
+    assert limen.compare(limen.predict(posed, TIMES, d=d, seeds=seeds), run, WATCHED).verdict == "disagrees"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["erf", "relu", "logistic"])
+def test_sizes_and_planted_errors(case, monkeypatch):
+    posed = problem(case)
+    runs = {d: limen.simulate(posed, TIMES, d=d, seeds=16) for d in (400, 1000)}
+    theory = {d: limen.predict(posed, TIMES, d=d, seeds=16) for d in runs}
+    for d, run in runs.items():
+        comparison = limen.compare(theory[d], run, WATCHED)
+        assert comparison.verdict == "agrees", f"{d}: {comparison}"
+    swapped = problem(case, variances=(0.625, 1.75), fractions=(2 / 3, 1 / 3))
+    wrong = limen.predict(swapped, TIMES, d=1000, seeds=16)
+    assert limen.compare(_as(wrong, runs[1000]), runs[1000], WATCHED).verdict == "disagrees"
+    if case != "logistic":
+        monkeypatch.setattr(block_ode, "problem_spectrum", without_variance)
+        wrong = limen.predict(posed, TIMES, d=1000, seeds=16)
+        assert limen.compare(wrong, runs[1000], WATCHED).verdict == "disagrees"
+
+
+def test_chain_of_batches_and_shares_has_the_law_of_training():
+    posed = limen.TwoLayer(
+        limen.target("z1 + tanh(z2)", noise=0.1),
+        limen.network(2, "tanh"),
+        limen.OnePassSGD(1.0, batch=2),
+        start=limen.OverlapStart(((0.3, 0.1), (-0.2, 0.4))),
+        inputs=limen.Inputs(variances=(0.4, 1.6), fractions=(0.5, 0.5), target_shares=((0.9, 0.1), (0.1, 0.9))),
+    )
+    runs = [
+        limen.simulate(posed, [2.0], d=40, seeds=200, simulator=name).dataset.isel(time=-1)
+        for name in ("one-pass-sgd", "overlap-chain")
+    ]
+    for name in ("block_overlap", "block_gram"):
+        first, second = (run[name].values for run in runs)
+        error = np.sqrt((first.var(axis=0) + second.var(axis=0)) / 200)
+        assert np.abs((first.mean(axis=0) - second.mean(axis=0)) / error).max() < 4.0, name
+        ratio = first.std(axis=0) / second.std(axis=0)
+        assert np.abs(np.log(ratio)).max() < 4.0 * np.sqrt(1 / 200), name
+
+
+def _as(wrong, run):
+    """A prediction of another problem, said to be of the one that was run."""
+    from dataclasses import replace
+
+    return replace(wrong, spec=run.spec)
