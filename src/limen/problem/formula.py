@@ -22,6 +22,8 @@ FUNCTIONS = {
     "sign": 1, "sin": 1, "softplus": 1, "sqrt": 1, "tanh": 1, "max": 2, "min": 2,
 }  # fmt: skip
 KINKED = {"abs", "heaviside", "relu", "sign", "max", "min"}
+SINGULAR_AT_ZERO = {"sqrt", "log"}
+REACH, SCAN = 40.0, 8001
 _BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
 _COMPARE = {ast.Gt: ">", ast.GtE: ">=", ast.Lt: "<", ast.LtE: "<="}
 
@@ -176,41 +178,71 @@ def _library() -> SimpleNamespace:
     return SimpleNamespace(**functions)
 
 
-def breakpoints(tree: ast.expr, variable: str, reach: float = 40.0) -> tuple[float, ...]:
-    """Where a formula of one variable may have a kink or a jump, within `reach` of the origin, ascending.
+def bending_arguments(tree: ast.expr) -> tuple[ast.expr, ...]:
+    """What decides where a formula may bend, jump or be singular: there one of these vanishes."""
+    return tuple(argument for node in ast.walk(tree) for argument in _bending(node))
 
-    The sign changes of every argument of a kinked function or comparison, by scan and bisection.
-    """
-    import jax
 
-    arguments: list[ast.expr] = []
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Name(id=name), args=[single]) if name in KINKED:
-                arguments.append(single)
-            case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in KINKED:
-                arguments.append(ast.BinOp(left=a, op=ast.Sub(), right=b))
-            case ast.Compare(left=a, comparators=[b]):
-                arguments.append(ast.BinOp(left=a, op=ast.Sub(), right=b))
-    # Irrational offsets keep the scan from landing on a zero, where a sign is not defined.
-    scan = np.linspace(-reach - 0.0123, reach + 0.0171, 8001)
-    found: list[float] = []
-    with jax.enable_x64(True):
-        for argument in arguments:
+def _bending(node: ast.AST) -> tuple[ast.expr, ...]:
+    match node:
+        case ast.Call(func=ast.Name(id=name), args=[single]) if name in KINKED or name in SINGULAR_AT_ZERO:
+            return (single,)
+        case ast.Call(func=ast.Name(id=name), args=[a, b]) if name in KINKED:
+            return (ast.BinOp(left=a, op=ast.Sub(), right=b),)
+        case ast.Compare(left=a, comparators=[b]):
+            return (ast.BinOp(left=a, op=ast.Sub(), right=b),)
+        case ast.BinOp(op=ast.Div(), right=below) if names_in(below):
+            return (below,)
+        case ast.BinOp(left=base, op=ast.Pow(), right=right) if names_in(base):
+            exponent = _number(right)
+            return (base,) if exponent is not None and (exponent < 0 or exponent != int(exponent)) else ()
+    return ()
 
-            def sign(z: np.ndarray, argument: ast.expr = argument) -> np.ndarray:
-                return np.sign(np.broadcast_to(np.asarray(evaluate(argument, {variable: z})), z.shape))
 
-            signs = sign(scan)
-            at = np.flatnonzero(signs[:-1] * signs[1:] < 0)
-            low, high, low_sign = scan[at], scan[at + 1], signs[at]
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                same = sign(middle) == low_sign
-                low, high = np.where(same, middle, low), np.where(same, high, middle)
-            found.extend((0.5 * (low + high)).tolist())
+def breakpoints(tree: ast.expr, variable: str, reach: float = REACH) -> tuple[float, ...]:
+    """Where a formula of one variable may have a kink, a jump or a singularity, within `reach` of the origin."""
+    found = sorted(point for argument in bending_arguments(tree) for point in zeros(argument, variable, reach))
     distinct: list[float] = []
-    for point in sorted(0.0 if abs(point) < 1e-14 else point for point in found):
+    for point in found:
         if not distinct or point - distinct[-1] > 1e-12:
             distinct.append(point)
     return tuple(distinct)
+
+
+def zeros(argument: ast.expr, variable: str, reach: float = REACH) -> tuple[float, ...]:
+    """Zeros of a formula of one variable within `reach` of the origin, ascending: where it changes its sign, by scan
+    and bisection, and where it only touches zero, by golden sections."""
+    import jax
+
+    # Irrational offsets keep the scan from landing on a zero, where a sign is not defined.
+    scan = np.linspace(-reach - 0.0123, reach + 0.0171, SCAN)
+
+    def value(z: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(np.asarray(evaluate(argument, {variable: z}), dtype=float), z.shape)
+
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        values = value(scan)
+        signs = np.sign(values)
+        at = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+        low, high, low_sign = scan[at], scan[at + 1], signs[at]
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            same = np.sign(value(middle)) == low_sign
+            low, high = np.where(same, middle, low), np.where(same, high, middle)
+        found = (0.5 * (low + high)).tolist()
+        size = np.abs(values)
+        dips = np.flatnonzero((size[1:-1] < size[:-2]) & (size[1:-1] < size[2:]) & (signs[:-2] == signs[2:])) + 1
+        if dips.size:
+            found += _touches(lambda z: np.abs(value(z)), scan[dips - 1], scan[dips + 1], size[dips])
+    return tuple(sorted(0.0 if abs(point) < 1e-7 else point for point in found))
+
+
+def _touches(size: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray, seen: np.ndarray) -> list:
+    """Minima between `low` and `high` at which the size all but vanishes."""
+    golden = 0.5 * (5**0.5 - 1)
+    for _ in range(60):
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        lower = size(left) < size(right)
+        low, high = np.where(lower, low, left), np.where(lower, right, high)
+    points = 0.5 * (low + high)
+    return points[size(points) <= 1e-9 * seen].tolist()

@@ -73,7 +73,7 @@ class Target(Spec):
     @property
     def uses_inner_noise(self) -> bool:
         """Whether the formula contains `e`."""
-        return self.formula is not None and "e" in formulas.names_in(_tree(self.formula))
+        return self.formula is not None and "e" in formulas.names_in(syntax_tree(self.formula))
 
     @property
     def function(self) -> Callable[[Any, Any], Any]:
@@ -87,6 +87,12 @@ class Target(Spec):
         if self.formula is None or self.latents > 1 or self.uses_inner_noise:
             return ()
         return _breakpoints(self.formula)
+
+    @property
+    def axis_breakpoints(self) -> tuple[tuple[float, ...], ...] | None:
+        """Kinks and jumps along each coordinate (`z1`..`zk`, then `e` where it is used), or None where one runs
+        obliquely: where it depends on several coordinates at once."""
+        return ((),) if self.formula is None else _axis_breakpoints(self.formula)
 
 
 def target(
@@ -134,7 +140,8 @@ def expand(text: str) -> str:
     return re.sub(r"\bz\b", "z1", text)
 
 
-def _tree(text: str) -> ast.expr:
+def syntax_tree(text: str) -> ast.expr:
+    """The checked formula behind a name or a formula."""
     formula = expand(text)
     try:
         return formulas.parse(formula, _VARIABLES)
@@ -146,7 +153,7 @@ def _tree(text: str) -> ast.expr:
 
 
 def _latents(text: str) -> int:
-    used = sorted(int(name[1:]) for name in formulas.names_in(_tree(text)) if name[0] == "z")
+    used = sorted(int(name[1:]) for name in formulas.names_in(syntax_tree(text)) if name[0] == "z")
     if not used:
         raise InputError(f"target {text!r} must depend on z (or z1, z2, ...).")
     if used != list(range(1, used[-1] + 1)):
@@ -159,7 +166,7 @@ def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[A
     if text is None:
         assert series is not None
         return lambda z, e: hermite_series(series, z[..., 0])
-    tree, k = _tree(text), _latents(text)
+    tree, k = syntax_tree(text), _latents(text)
 
     def link(z: Any, e: Any) -> Any:
         return formulas.evaluate(tree, {**{f"z{r + 1}": z[..., r] for r in range(k)}, "e": e}) + 0.0 * z[..., 0]
@@ -168,5 +175,19 @@ def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[A
 
 
 @lru_cache(maxsize=256)
+def _axis_breakpoints(text: str) -> tuple[tuple[float, ...], ...] | None:
+    tree = syntax_tree(text)
+    names = [name for name in _VARIABLES if name in formulas.names_in(tree)]
+    found: dict[str, set[float]] = {name: set() for name in names}
+    for argument in formulas.bending_arguments(tree):
+        used = formulas.names_in(argument) & set(names)
+        if len(used) > 1:
+            return None
+        for name in used:
+            found[name] |= set(formulas.zeros(argument, name))
+    return tuple(tuple(sorted(found[name])) for name in names)
+
+
+@lru_cache(maxsize=256)
 def _breakpoints(text: str) -> tuple[float, ...]:
-    return formulas.breakpoints(_tree(text), "z1")
+    return formulas.breakpoints(syntax_tree(text), "z1")

@@ -54,7 +54,7 @@ def training_dataset(
     `fields` holds the covariances of the fields of a fresh input where they are not the overlaps themselves.
     """
     overlap, gram, second_layer = (np.asarray(part, dtype=float) for part in observables)
-    test, excess = population_losses(problem, *(np.asarray(part, dtype=float) for part in fields or observables))
+    test, excess, error = population_losses(problem, *(np.asarray(part, dtype=float) for part in fields or observables))
     return xr.Dataset(
         {
             "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),
@@ -64,7 +64,7 @@ def training_dataset(
             "excess_risk": (("seed", "time"), excess[None]),
         },
         coords={"time": times, "seed": [seed]},
-        attrs={"d": d},
+        attrs={"d": d, "loss_error": error},
     )
 
 

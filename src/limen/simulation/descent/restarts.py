@@ -109,7 +109,7 @@ def fresh_losses(problem: TwoLayer, runs: xr.Dataset) -> np.ndarray:
     shape, latents = runs.length.shape, runs.sizes["latent"]
     square = runs.length.values.reshape(-1, 1, 1) ** 2
     second = np.broadcast_to(np.asarray(problem.network.per_neuron("second_layer")), (len(square), 1))
-    test, _ = population_losses(problem, runs.overlap.values.reshape(-1, 1, latents), square, second)
+    test, _, _ = population_losses(problem, runs.overlap.values.reshape(-1, 1, latents), square, second)
     return test.reshape(shape)
 
 

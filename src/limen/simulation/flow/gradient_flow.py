@@ -71,7 +71,7 @@ def solve(
     check_flow_work(d, float(times[-1]), flow.start_rate(start, second), 4.0 * n * width * d)
     path = flow_path(flow, start, second, times)
     overlap, gram = path.first @ frame.T, path.first @ np.swapaxes(path.first, 1, 2)
-    test, _ = population_losses(problem, overlap, gram, path.second)
+    test, _, _ = population_losses(problem, overlap, gram, path.second)
     dataset = group_dataset(problem, times, seed, path, test, overlap, gram).assign_attrs(n=n)
     status, statistics = flow_outcome(path, f"gradient flow on n = {n} samples in d = {d}.", began)
     return Result(dataset, problem.describe(), "simulation", path.finished, status, statistics, (seed,), CITATIONS)

@@ -57,22 +57,6 @@ def first_forces(
     return FirstForces(*(np.asarray(part) for part in parts))
 
 
-def mean_losses(
-    activation: Activation,
-    loss: Loss,
-    fields: np.ndarray,
-    labels: np.ndarray,
-    clean_labels: np.ndarray,
-    second_layer: np.ndarray,
-    bias: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[float, float]:
-    """Mean loss at fields (points, m) of given weights (points,), against labels with and without additive noise."""
-    functions = (activation.function, loss.function)
-    noisy, clean = _mean_losses(functions, fields, labels, clean_labels, second_layer, bias, weights)
-    return float(noisy), float(clean)
-
-
 @partial(jax.jit, static_argnums=0)
 def _forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: Any) -> tuple[jax.Array, ...]:
     activation, loss = functions
@@ -109,12 +93,3 @@ def _first_forces(functions: Any, fields: Any, labels: Any, second_layer: Any, b
     output = second_layer @ value / m
     losses, loss_slope = jax.jvp(lambda f: loss(labels, f), (output,), (jnp.ones_like(output),))
     return losses, loss_slope * slope * second_layer[:, None] / m, value * loss_slope / m
-
-
-@partial(jax.jit, static_argnums=0)
-def _mean_losses(
-    functions: Any, fields: Any, labels: Any, clean_labels: Any, second_layer: Any, bias: Any, weights: Any
-) -> tuple[jax.Array, jax.Array]:
-    activation, loss = functions
-    output = activation(fields + bias) @ second_layer / fields.shape[1]
-    return weights @ loss(labels, output), weights @ loss(clean_labels, output)

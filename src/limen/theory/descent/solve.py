@@ -24,7 +24,7 @@ from limen.theory.descent.coordinates import Coordinates, draw_coordinates
 from limen.theory.descent.finite_dimension import PATHS, draw_points, runs
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
-from limen.theory.descent.population_losses import population_losses
+from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
 MOST_BYTES = 8e9
@@ -173,11 +173,12 @@ def _observables(problem: TwoLayer, scramble: Scramble, spectrum: InputVariances
     coefficients = found.coefficients[at]
     field_overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions * spectrum.values)
     field_gram = np.einsum("tica,tjca->tij", coefficients, coefficients)
-    test, excess = population_losses(problem, field_overlap, field_gram, found.second_layer[at])
+    losses = population_losses(problem, field_overlap, field_gram, found.second_layer[at])
     variables: dict[str, Any] = {
         "train_loss": (("time",), found.train_loss[at]),
-        "test_loss": (("time",), test),
-        "excess_risk": (("time",), excess),
+        "test_loss": (("time",), losses.test),
+        "excess_risk": (("time",), losses.excess),
+        "quadrature_error": (("time",), losses.test_error),
         "overlap": (
             ("time", "neuron", "latent"),
             coefficients[:, :, :k] @ np.sqrt(spectrum.fractions / spectrum.values),
@@ -238,6 +239,10 @@ def _median(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
         variables[name] = (dims, np.median(values, axis=0))
         spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
         variables[f"{name}_spread"] = (dims, spread)
+    _, quadrature = variables.pop("quadrature_error")
+    variables.pop("quadrature_error_spread")
+    for name in ("test_loss_spread", "excess_risk_spread"):
+        variables[name] = (("time",), np.hypot(variables[name][1], quadrature))
     coords = {"time": grid, "step": ("time", grid)}
     if "correlation" in variables:
         coords["time2"] = grid

@@ -85,7 +85,8 @@ def sampled_problem(
     refuse_jumps(activation)
     sampled_noise = target.noise > 0.0 and loss != SQUARE
     dimension = len(bias) + target.latents + int(target.uses_inner_noise) + int(sampled_noise)
-    nodes, weights = frozen_points(dimension, points)
+    smooth_pair = dimension == 2 and not (activation.breakpoints or target.breakpoints)
+    nodes, weights = product_points() if smooth_pair else frozen_points(dimension, points)
     return SampledPopulation(
         jnp.eye(target.latents),
         jnp.asarray(target.noise),

@@ -2,6 +2,7 @@ r"""The overlap equations as a theory of `TwoLayer` with one-pass SGD, for any a
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,7 @@ from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.starts import overlap_matrix
 from limen.result import Result
+from limen.theory.fresh_inputs.population_losses import population_losses
 from limen.theory.one_pass.committee import SQUARE, committee_population, committee_weights, sampled_problem
 from limen.theory.one_pass.flow import (
     CITATIONS,
@@ -24,6 +26,7 @@ from limen.theory.one_pass.integration import Motion, integrate_many, integrate_
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.frozen_points import POINTS
 from limen.theory.one_pass.populations.population import Population
+from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 from limen.theory.one_pass.symmetry import lasting_symmetry
 
 
@@ -78,7 +81,21 @@ def solve(
         )
         symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
         result = flow_result(path, times, problem.describe(), population, motion, began, symmetry)
-    return result
+    return with_losses(problem, result) if isinstance(population, SampledPopulation) else result
+
+
+def with_losses(problem: TwoLayer, result: Result) -> Result:
+    """The result with losses by quadrature along its overlaps: frozen points are good for the flow, not for a loss
+    that is compared at the start, where everything else is equal. Their errors are in `*_spread`."""
+    dataset = result.dataset
+    shape, dims = dataset.test_loss.shape, dataset.test_loss.dims
+    overlap, gram, second = (
+        dataset[name].values.reshape(-1, *dataset[name].shape[len(shape) :])
+        for name in ("overlap", "gram", "second_layer")
+    )
+    names = ("test_loss", "excess_risk", "test_loss_spread", "excess_risk_spread")
+    found = zip(names, population_losses(problem, overlap, gram, second), strict=True)
+    return replace(result, dataset=dataset.assign({name: (dims, part.reshape(shape)) for name, part in found}))
 
 
 def population_of(problem: TwoLayer, points: int = POINTS) -> tuple[Population, np.ndarray | None]:

@@ -1,0 +1,293 @@
+r"""Test loss and excess risk of a network on fresh inputs, with the error of the integrals.
+
+Fields of a fresh input are Gaussian, of covariance `gram` $Q$ among themselves and `overlap` $M$ with the latent
+coordinates. For square loss
+$$E\tfrac12(h-f)^2=\tfrac12E h^2-\frac1m\sum_ja_jE[h\,\sigma_j]+\frac1{2m^2}\sum_{ij}a_ia_jE[\sigma_i\sigma_j],$$
+which needs two fields at a time, whatever the width.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.covariance import covariance_dual
+from limen.gaussian.functions import as_function
+from limen.gaussian.quadrature import gaussian_rule
+from limen.gaussian.sobol import sobol_normals
+from limen.precision import in_double
+from limen.problem import Activation, Target, TwoLayer
+from limen.problem.spec import InputError
+from limen.theory.fresh_inputs.field_pairs import Fields, PairMean, pair_means
+from limen.theory.fresh_inputs.latent_rule import latent_rule, whitened
+from limen.theory.fresh_inputs.smoothed_activation import smoothed_means
+
+# Pairs of neurons times times above which the pairs are averaged over frozen points instead, all at once.
+MOST_PAIRS = 6000
+MOST_KINKS = 24
+SETS, LOG2_POINTS = 4, 14
+NOISE_REACH, NOISE_STEP = 8.0, 0.4
+# Losses bend along curves that no panel follows.
+BENT_ACCURACY = 1e-6
+SMALLEST = 1e-300
+
+
+class PopulationLosses(NamedTuple):
+    """Test loss (label noise included) and excess risk (additive noise left out) at each time, and their errors."""
+
+    test: np.ndarray
+    excess: np.ndarray
+    test_error: np.ndarray
+    excess_error: np.ndarray
+
+
+class Shape(NamedTuple):
+    """Kinks and jumps of a function of one variable, and how far it must be followed."""
+
+    kinks: tuple[float, ...]
+    reach: float
+
+
+@in_double
+def population_losses(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray
+) -> PopulationLosses:
+    r"""$E\,\ell(y,f)$ with label noise, and without additive noise: `overlap` (time, m, k), `gram` (time, m, m),
+    `second_layer` (time, m).
+
+    Square loss: $10^{-8}$ of $E h^2+E f^2$ for up to two latent coordinates (noise inside a formula counts as one), jumps
+    and kinks included, and some $10^{-5}$ for more, or where many neurons meet many times. Other losses: $10^{-6}$ for
+    one neuron and one coordinate, else some $10^{-5}$ to $10^{-4}$. The errors are estimates of what was reached. Times
+    that are not finite give NaN.
+    """
+    known = np.isfinite(gram).all(axis=(1, 2)) & np.isfinite(overlap).all(axis=(1, 2))
+    known &= np.isfinite(second_layer).all(axis=1)
+    found = np.full((4, len(overlap)), np.nan)
+    if known.any():
+        parts = (overlap[known], gram[known], second_layer[known])
+        route = _square_losses if problem.loss.name == "square" else _other_losses
+        found[:, known] = route(problem, *parts)
+    return PopulationLosses(*found)
+
+
+def _square_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> np.ndarray:
+    m = problem.network.width
+    power, power_error = _label_power(problem.target)
+    cross = _label_means(problem, overlap, gram)
+    pairs = _pair_power(problem, gram, second_layer)
+    excess = 0.5 * power - np.einsum("tj,tj->t", second_layer, cross.value) / m + 0.5 * pairs.value
+    error = 0.5 * power_error + np.einsum("tj,tj->t", np.abs(second_layer), cross.error) / m + 0.5 * pairs.error
+    excess = np.maximum(excess, 0.0)
+    return np.stack([excess + 0.5 * problem.target.noise, excess, error, error])
+
+
+@lru_cache(maxsize=64)
+def shape_of(function: Activation | Target) -> Shape:
+    """Kinks by value, announced or found by bisection."""
+    rule = gaussian_rule(function)
+    return Shape(rule.kinks, float(np.clip(np.ceil(rule.extent) + 1.0, 9.0, 14.0)))
+
+
+def single_coordinate(target: Target) -> bool:
+    """Whether the labels are a function of one coordinate with few enough kinks to be followed one by one."""
+    if target.latents > 1 or target.uses_inner_noise:
+        return False
+    return len(shape_of(target).kinks) <= MOST_KINKS
+
+
+def _label_power(target: Target) -> tuple[float, float]:
+    if target.latents == 1 and not target.uses_inner_noise:
+        rule = gaussian_rule(target)
+        power = float(rule.weights @ rule.values**2)
+        return power, rule.error * power
+    rule = latent_rule(target)
+    sets = np.sum(rule.weights * rule.labels**2, axis=1)
+    return float(sets.mean()), float(_between(sets[:, None])[0] + rule.error * abs(sets.mean()))
+
+
+def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray) -> PairMean:
+    r"""$E[h\,\sigma_j]$, shape (time, m)."""
+    target, network = problem.target, problem.network
+    times, m, k = overlap.shape
+    bias = np.tile(np.asarray(network.per_neuron("bias"), dtype=float), times)
+    variance = np.einsum("tjj->tj", gram).ravel()
+    neuron = shape_of(network.activation)
+    if single_coordinate(target):
+        link, size = shape_of(target), np.sqrt(np.maximum(variance, SMALLEST))
+        fields = Fields(np.ones(times * m), np.zeros(times * m), size, bias, overlap[:, :, 0].ravel() / size)
+        found = pair_means(
+            _product_with_link(target.function, network.activation.function),
+            fields,
+            link.kinks,
+            neuron.kinks,
+            max(link.reach, neuron.reach),
+        )
+        return PairMean(found.value.reshape(times, m), found.error.reshape(times, m))
+    rule = latent_rule(target)
+    directions = overlap.reshape(times * m, k)
+    rest = np.sqrt(np.maximum(variance - np.sum(directions**2, axis=1), 0.0))
+    found = smoothed_means(
+        network.activation, neuron.kinks, neuron.reach, rest, bias, directions, rule.points[:, :, :k],
+        rule.weights * rule.labels,
+    )  # fmt: skip
+    value = found.mean(axis=1)
+    error = _between(found.T) + rule.error * np.abs(value)
+    return PairMean(value.reshape(times, m), error.reshape(times, m))
+
+
+def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -> PairMean:
+    r"""$E f^2=\frac1{m^2}\sum_{ij}a_ia_jE[\sigma_i\sigma_j]$, shape (time,)."""
+    network = problem.network
+    times, m = second_layer.shape
+    function, bias = as_function(network.activation), np.asarray(network.per_neuron("bias"), dtype=float)
+    first, second = np.triu_indices(m)
+    multiple = np.where(first == second, 1.0, 2.0) / m**2
+    weights = multiple * second_layer[:, first] * second_layer[:, second]
+    variance = np.einsum("tjj->tj", gram)
+    closed = function.kind in ("relu", "abs") or function.erf_scale is not None or function.series is not None
+    if closed and not bias.any():
+        sizes = np.sqrt(variance[:, first] * variance[:, second])
+        limited = np.clip(gram[:, first, second], -sizes, sizes)
+        means = covariance_dual(network.activation, variance[:, first], variance[:, second], limited)
+        return PairMean(np.sum(weights * means, axis=1), np.zeros(times))
+    if first.size * times > MOST_PAIRS:
+        return _sampled_power(problem, gram, second_layer)
+    size = np.sqrt(np.maximum(variance, SMALLEST))
+    fields = Fields(
+        size[:, first].ravel(),
+        np.tile(bias[first], times),
+        size[:, second].ravel(),
+        np.tile(bias[second], times),
+        (gram[:, first, second] / (size[:, first] * size[:, second])).ravel(),
+    )
+    shape = shape_of(network.activation)
+    found = pair_means(_product(network.activation.function), fields, shape.kinks, shape.kinks, shape.reach)
+    value, error = (part.reshape(times, -1) for part in found)
+    return PairMean(np.sum(weights * value, axis=1), np.sum(np.abs(weights) * error, axis=1))
+
+
+def _sampled_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -> PairMean:
+    network = problem.network
+    bias = jnp.asarray(network.per_neuron("bias"))
+    points = jnp.asarray(_frozen(network.width))
+    arrays = (jnp.asarray(_roots(gram)), jnp.asarray(second_layer))
+    sets = np.asarray(_mean_squares(network.activation.function, points, bias, arrays))
+    return PairMean(sets.mean(axis=1), _between(sets.T))
+
+
+def _other_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> np.ndarray:
+    target, network = problem.target, problem.network
+    functions = (network.activation.function, target.function, problem.loss.function)
+    if network.width == 1 and single_coordinate(target):
+        link, neuron = shape_of(target), shape_of(network.activation)
+        size, times = np.sqrt(np.maximum(gram[:, 0, 0], SMALLEST)), len(overlap)
+        bias = np.full(times, network.per_neuron("bias")[0])
+        fields = Fields(np.ones(times), np.zeros(times), size, bias, overlap[:, 0, 0] / size)
+        value, error = pair_means(
+            _both_losses(*functions, float(target.noise)),
+            fields,
+            link.kinks,
+            neuron.kinks,
+            max(link.reach, neuron.reach),
+            (second_layer[:, 0],),
+            BENT_ACCURACY,
+        )
+        return np.concatenate([value.T, error.T])
+    noisy, inner = target.noise > 0.0, int(target.uses_inner_noise)
+    points = _frozen(network.width + target.latents + inner + int(noisy))
+    sets = np.asarray(
+        _mean_losses(
+            functions,
+            bool(inner),
+            jnp.asarray(points),
+            jnp.asarray(target.noise),
+            jnp.asarray(network.per_neuron("bias")),
+            tuple(jnp.asarray(part) for part in (overlap, _roots(gram, overlap), second_layer)),
+        )
+    )
+    return np.stack([*sets.mean(axis=2).T, *(_between(sets[:, i].T) for i in range(2))])
+
+
+def _roots(gram: np.ndarray, overlap: np.ndarray | None = None) -> np.ndarray:
+    r"""$R$ with $RR^\top=Q-MM^\top$, at each time."""
+    rest = gram if overlap is None else gram - overlap @ overlap.transpose(0, 2, 1)
+    values, vectors = np.linalg.eigh(rest)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+
+
+def _between(sets: np.ndarray) -> np.ndarray:
+    """Standard error of the mean over the first axis; zero for a single set."""
+    return sets.std(axis=0, ddof=1) / len(sets) ** 0.5 if len(sets) > 1 else np.zeros(sets.shape[1:])
+
+
+@lru_cache(maxsize=8)
+def _frozen(dimension: int) -> np.ndarray:
+    """Sets of standard normal points, (sets, points, dimension)."""
+    if 4 * dimension > 1 << LOG2_POINTS:
+        raise InputError(f"width must be at most {(1 << LOG2_POINTS) // 4}, got {dimension}.")
+    return np.stack([whitened(sobol_normals(1 << LOG2_POINTS, dimension, 31 + seed)) for seed in range(SETS)])
+
+
+@lru_cache(maxsize=64)
+def _product_with_link(link: Callable[..., Any], activation: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda u, v: link(u[..., None], jnp.zeros_like(u)) * activation(v)
+
+
+@lru_cache(maxsize=64)
+def _product(activation: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda u, v: activation(u) * activation(v)
+
+
+@lru_cache(maxsize=64)
+def _both_losses(
+    activation: Callable[..., Any], link: Callable[..., Any], loss: Callable[..., Any], noise: float
+) -> Callable[..., Any]:
+    nodes = np.arange(-NOISE_REACH, NOISE_REACH + NOISE_STEP / 2, NOISE_STEP)
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+
+    def both(u: jax.Array, v: jax.Array, second: jax.Array) -> jax.Array:
+        label, output = link(u[..., None], jnp.zeros_like(u)), second * activation(v)
+        clean = loss(label, output)
+        if noise == 0.0:
+            return jnp.stack([clean, clean])
+
+        def add(total: jax.Array, point: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+            return total + point[1] * loss(label + noise**0.5 * point[0], output), None
+
+        points = (jnp.asarray(nodes), jnp.asarray(weights))
+        return jnp.stack([jax.lax.scan(add, jnp.zeros_like(clean), points)[0], clean])
+
+    return both
+
+
+@partial(jax.jit, static_argnums=0)
+def _mean_squares(activation: Any, points: jax.Array, bias: jax.Array, parts: tuple[jax.Array, ...]) -> jax.Array:
+    def at_time(part: tuple[jax.Array, jax.Array]) -> jax.Array:
+        root, second = part
+        output = activation(points @ root.T + bias) @ second / len(bias)
+        return jnp.mean(output**2, axis=-1)
+
+    return jax.lax.map(at_time, parts)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _mean_losses(
+    functions: Any, inner_noise: bool, points: jax.Array, noise: jax.Array, bias: jax.Array, parts: Any
+) -> jax.Array:
+    activation, link, loss = functions
+    m, k = parts[0].shape[1:]
+    latent, own = points[..., :k], points[..., k : k + m]
+    inner = points[..., k + m] if inner_noise else jnp.zeros(points.shape[:-1])
+    clean = link(latent, inner)
+    noisy = clean + jnp.sqrt(noise) * points[..., -1]
+
+    def at_time(part: tuple[jax.Array, ...]) -> jax.Array:
+        overlap, root, second = part
+        output = activation(latent @ overlap.T + own @ root.T + bias) @ second / m
+        return jnp.stack([jnp.mean(loss(label, output), axis=-1) for label in (noisy, clean)])
+
+    return jax.lax.map(at_time, parts)

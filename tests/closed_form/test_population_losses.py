@@ -1,0 +1,132 @@
+"""Losses on fresh inputs: theory's quadrature, simulation's quadrature, and plain NumPy or closed forms as a third."""
+
+import numpy as np
+import pytest
+from scipy import integrate, special
+
+import limen
+from limen.simulation.population_loss import population_losses as of_simulation
+from limen.theory.fresh_inputs.population_losses import population_losses as of_theory
+
+
+def problem(target, activation, width=1, loss="square", noise=0.0, bias=0.0):
+    network = limen.network(width, activation, bias=bias)
+    return limen.TwoLayer(limen.target(target, noise=noise), network, limen.OnePassSGD(0.1), None, loss)
+
+
+def overlaps(width, latents, rest, seed=0):
+    """Overlaps, Gram matrix and second layer of random networks; `rest` is what is not along the target."""
+    rng = np.random.default_rng(seed)
+    weights = 0.5 * rng.standard_normal((width, latents + 4))
+    weights[:, 0] += 0.4
+    weights[:, latents:] *= rest
+    return weights[None, :, :latents], (weights @ weights.T)[None], rng.uniform(0.5, 1.5, (1, width))
+
+
+NUMPY = {
+    "tanh": np.tanh,
+    "relu": lambda z: np.maximum(z, 0.0),
+    "gelu": lambda z: z * special.ndtr(z),
+    "z/(1+abs(z))": lambda z: z / (1 + np.abs(z)),
+    "heaviside(z)": lambda z: 1.0 * (z > 0),
+    "z>0.51": lambda z: 1.0 * (z > 0.51),
+    "sqrt(z**2)": np.abs,
+    "z**3-z": lambda z: z**3 - z,
+}
+
+
+def by_scipy(link, activation, M, q, a, cuts, kinks):
+    """Half the mean square of h(z) - a sigma(v) by nested adaptive quadrature, one neuron."""
+    rest = np.sqrt(q - M**2)
+
+    def outer(z):
+        def inner(y):
+            return 0.5 * (link(z) - a * activation(M * z + rest * y)) ** 2 * np.exp(-0.5 * y * y)
+
+        points = [(kink - M * z) / rest for kink in kinks]
+        return integrate.quad(inner, -9, 9, points=points or None, epsabs=1e-10, limit=200)[0] * np.exp(-0.5 * z * z)
+
+    return integrate.quad(outer, -9, 9, points=cuts or None, epsabs=1e-9, limit=200)[0] / (2 * np.pi)
+
+
+@pytest.mark.parametrize(
+    ("target", "activation", "cuts", "kinks"),
+    [("heaviside(z)", "tanh", [0.0], []), ("z>0.51", "relu", [0.51], [0.0]), ("sqrt(z**2)", "z/(1+abs(z))", [0], [0])],
+)
+def test_jumps_and_kinks_against_nested_adaptive_quadrature(target, activation, cuts, kinks):
+    M, q, a = 0.5, 1.0, 1.0
+    expected = by_scipy(NUMPY[target], NUMPY[activation], M, q, a, cuts, kinks)
+    parts = (np.full((1, 1, 1), M), np.full((1, 1, 1), q), np.full((1, 1), a))
+    theory = of_theory(problem(target, activation), *parts)
+    assert theory.excess[0] == pytest.approx(expected, rel=1e-7)
+    assert of_simulation(problem(target, activation), *parts).excess[0] == pytest.approx(expected, rel=1e-5)
+
+
+CASES = [
+    ("heaviside(z-0.5)", "relu", 2, "square", (0.3, -0.2)),
+    ("z>0.51", "gelu", 2, "square", 0.0),
+    ("z**3-z", "tanh", 2, "square", 0.0),
+    ("halfspaces:1", "tanh", 1, "huber:1", 0.0),
+    ("relu(z1)-0.5*relu(z2)", "z**2", 2, "square", 0.0),
+    ("sign(z+0.3*e)", "tanh", 2, "square", 0.1),
+    ("abs(z)+0.2*e*z", "gelu", 1, "square", 0.0),
+]
+
+
+@pytest.mark.parametrize(("target", "activation", "width", "loss", "bias"), CASES)
+def test_theory_and_simulation_integrate_alike(target, activation, width, loss, bias):
+    ours = problem(target, activation, width, loss, 0.1, bias)
+    several = [overlaps(width, ours.target.latents, rest) for rest in (1.0, 0.1, 1e-3)]
+    parts = [np.concatenate(part) for part in zip(*several, strict=True)]
+    theory, simulation = of_theory(ours, *parts), of_simulation(ours, *parts)
+    assert simulation.test == pytest.approx(theory.test, rel=2e-5)
+    assert (theory.test_error < 1e-5 * theory.test).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("target", "activation", "width", "loss"),
+    [
+        ("z1*z2*z3", "gelu", 3, "square"),
+        ("parity:3", "tanh", 2, "square"),
+        ("sign(z1+z2)", "relu", 2, "square"),
+        ("committee:4", "gelu", 2, "square"),
+        ("z1*z2", "relu", 3, "huber:0.5"),
+        ("sign(z)", "erf", 2, "logistic"),
+    ],
+)
+def test_many_coordinates_within_the_errors_they_state(target, activation, width, loss):
+    ours = problem(target, activation, width, loss, 0.0)
+    for rest in (1.0, 0.1):
+        parts = overlaps(width, ours.target.latents, rest)
+        theory, simulation = of_theory(ours, *parts), of_simulation(ours, *parts)
+        allowed = 5 * (theory.test_error[0] + simulation.error) + 1e-5 * theory.test[0]
+        assert abs(theory.test[0] - simulation.test[0]) < allowed < 2e-3 * theory.test[0]
+
+
+def test_against_plain_monte_carlo():
+    rng, M, Q, a = np.random.default_rng(1), *overlaps(2, 1, 1.0, 3)
+    count = 400_000
+    z = rng.standard_normal(count)
+    own = rng.standard_normal((count, 2)) @ np.linalg.cholesky(Q[0] - M[0] @ M[0].T).T
+    loss = 0.5 * ((z > 0.51) - np.tanh(z[:, None] * M[0, :, 0] + own) @ a[0] / 2) ** 2
+    error = loss.std() / count**0.5
+    for found in (of_theory, of_simulation):
+        value = found(problem("z>0.51", "tanh", 2), M, Q, a).excess[0]
+        assert abs(value - loss.mean()) < 4 * error
+        # A jump in the wrong place (0.45) is seen.
+        assert abs(found(problem("z>0.45", "tanh", 2), M, Q, a).excess[0] - loss.mean()) > 4 * error
+
+
+def test_a_network_that_is_the_target_has_no_risk():
+    for target, activation, latents in (("tanh(z)", "tanh", 1), ("relu(z)", "relu", 1)):
+        M, one = np.ones((1, 1, latents)), np.ones((1, 1, 1))
+        for found in (of_theory, of_simulation):
+            assert found(problem(target, activation), M, one, one[0]).excess[0] < 2e-7
+
+
+def test_times_that_diverged_are_not_numbers():
+    parts = (np.array([[[0.5]], [[np.inf]]]), np.array([[[1.0]], [[np.inf]]]), np.ones((2, 1)))
+    for found in (of_theory, of_simulation):
+        test = found(problem("z", "tanh"), *parts).test
+        assert np.isfinite(test[0]) and np.isnan(test[1])
