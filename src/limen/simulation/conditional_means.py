@@ -14,9 +14,10 @@ import numpy as np
 
 BASE = np.array([-9.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 9.0])
 SMOOTH_REACH, SMOOTH_STEP = 9.0, 0.15
-_T = 0.29 * np.arange(-10, 11)
+_STEP = 0.22
+_T = _STEP * np.arange(-13, 14)
 _X = np.tanh(0.5 * np.pi * np.sinh(_T))
-_W = 0.29 * 0.5 * np.pi * np.cosh(_T) / np.cosh(0.5 * np.pi * np.sinh(_T)) ** 2
+_W = _STEP * 0.5 * np.pi * np.cosh(_T) / np.cosh(0.5 * np.pi * np.sinh(_T)) ** 2
 _W *= 2.0 / _W.sum()
 
 

@@ -104,7 +104,7 @@ def _with_labels(
         items = (ones, 0.0 * ones, size.ravel(), np.tile(bias, times), correlation)
         kinks = (target.breakpoints, activation.breakpoints)
         cross = joint_means(_labelled(target.function, activation.function), kinks, items).reshape(times, m)
-        nodes, weights = (np.asarray(part) for part in pieces(jnp.asarray(target.breakpoints, dtype=float)))
+        nodes, weights = _line(target.breakpoints)
         labels = np.asarray(target.function(nodes[:, None], np.zeros(len(nodes))), dtype=float)
         return float(weights @ labels**2), cross, 0.0
     latent = latent_points(target)
@@ -146,11 +146,13 @@ def latent_points(target: Target) -> LatentPoints:
         nodes, weights = trapezoid(LATENT_STEPS[size], 8.1)
         axes = [(nodes, weights)] * size
     elif size == 2 and bends is not None:
-        axes = [tuple(np.asarray(part) for part in pieces(jnp.asarray(points, dtype=float))) for points in bends]
+        axes = [_line(points) for points in bends]
     else:
         points = _sets(size)
         labels = _labels(target, points)
-        return LatentPoints(points, np.full(points.shape[:2], 1.0 / points.shape[1]), labels, np.mean(labels**2, axis=1))
+        return LatentPoints(
+            points, np.full(points.shape[:2], 1.0 / points.shape[1]), labels, np.mean(labels**2, axis=1)
+        )
     grid = np.stack([part.ravel() for part in np.meshgrid(*(axis[0] for axis in axes), indexing="ij")], axis=-1)
     product = np.prod(np.meshgrid(*(axis[1] for axis in axes), indexing="ij"), axis=0).ravel()
     kept = product > 1e-14
@@ -161,14 +163,19 @@ def latent_points(target: Target) -> LatentPoints:
 
 def _averaged_over_noise(target: Target, bends: tuple[float, ...]) -> LatentPoints:
     """One latent coordinate and noise inside the formula: labels averaged over the noise at equally likely values."""
-    rule = pieces(jnp.asarray(bends, dtype=float)) if bends else trapezoid(0.08)
-    nodes, weights = (np.asarray(part) for part in rule)
+    nodes, weights = _line(bends)
     noise = norm.ppf((np.arange(NOISE_VALUES) + 0.5) / NOISE_VALUES)
     mean, square = np.zeros(nodes.size), np.zeros(nodes.size)
     for i, node in enumerate(nodes):
         labels = _labels(target, np.stack([np.full(NOISE_VALUES, node), noise], axis=-1))
         mean[i], square[i] = labels.mean(), np.mean(labels**2)
     return LatentPoints(nodes[None, :, None], weights[None], mean[None], np.array([weights @ square]))
+
+
+def _line(bends: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """A rule for one coordinate: pieces between the bends, or the trapezoid rule where there are none."""
+    rule = pieces(jnp.asarray(bends, dtype=float)) if bends else trapezoid(0.08)
+    return np.asarray(rule[0]), np.asarray(rule[1])
 
 
 def _labels(target: Target, points: np.ndarray) -> np.ndarray:
