@@ -23,7 +23,7 @@ _W *= 2.0 / _W.sum()
 
 def trapezoid(step: float = SMOOTH_STEP, reach: float = SMOOTH_REACH) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of the normal law: exponentially accurate for functions analytic in a strip."""
-    count = int(round(reach / step))
+    count = round(reach / step)
     nodes = step * np.arange(-count, count + 1)
     weights = np.exp(-0.5 * nodes**2)
     return nodes, weights / weights.sum()

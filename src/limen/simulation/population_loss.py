@@ -50,8 +50,8 @@ def population_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, 
     r"""Test loss $E\,\ell(y,f)$ with label noise and excess risk without the additive noise, on fresh Gaussian inputs.
 
     Shapes: `overlap` (time, m, k), `gram` (time, m, m), `second_layer` (time, m). Square loss: $10^{-7}$ of
-    $E h^2+E f^2$ for one latent coordinate, and for two where the link is smooth or bends along the axes; some $10^{-5}$
-    otherwise, by sets of scrambled Sobol points. Times at which training has diverged give infinities or NaN.
+    $E h^2+E f^2$ for one latent coordinate, and for two where the link is smooth or bends along the axes; some
+    $10^{-5}$ otherwise, by sets of scrambled Sobol points. Times at which training has diverged give infinities or NaN.
     """
     finite = np.isfinite(gram).all(axis=(1, 2)) & np.isfinite(overlap).all(axis=(1, 2))
     finite &= np.isfinite(second_layer).all(axis=1)

@@ -26,7 +26,7 @@ from limen.result import Result
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.conditioned_pass import Points, Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import whitened
-from limen.theory.descent.population_losses import population_losses
+from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
 PATHS, MOST_PATHS = 16384, 2**18
@@ -179,7 +179,7 @@ def observed(problem: TwoLayer, found: Sequence[Run], grid: np.ndarray, rows: Se
     gram = np.stack([np.einsum("tic,tjc->tij", one.coefficients[at], one.coefficients[at]) for one in found])
     second = np.stack([one.second_layer[at] for one in found])
     flat = (part.reshape(-1, *part.shape[2:]) for part in (overlap, gram, second))
-    test, excess = (part.reshape(len(found), at.size) for part in population_losses(problem, *flat))
+    test, excess = (part.reshape(len(found), at.size) for part in population_losses(problem, *flat)[:2])
     train = np.stack([one.train_loss[at] for one in found])
     along = ("seed", "time")
     assert overlap.shape[2:] == (m, k)

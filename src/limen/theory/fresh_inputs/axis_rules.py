@@ -1,6 +1,7 @@
 r"""Gauss rules of the normal law on the pieces of an axis, for links whose kinks lie across the axes."""
 
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,7 +19,7 @@ def axis_rule(breakpoints: tuple[float, ...], order: int) -> tuple[np.ndarray, n
     Each from the Jacobi matrix of the normal density on its piece (Golub & Welsch), by Lanczos on a fine rule.
     """
     edges = np.array([-REACH, *(point for point in breakpoints if abs(point) < REACH), REACH])
-    rules = [_piece(low, high, order) for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    rules = [_piece(low, high, order) for low, high in pairwise(edges)]
     return np.concatenate([nodes for nodes, _ in rules]), np.concatenate([weights for _, weights in rules])
 
 

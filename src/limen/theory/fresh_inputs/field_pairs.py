@@ -1,6 +1,6 @@
 r"""$E\,g(u,v)$ for two correlated fields, where $g$ has kinks or jumps along known lines of $u$ and of $v$.
 
-With correlation $\rho=\cos t\ge0$ and independent standard normals $a,b$: $G_{1,2}=\cos\frac t2\,a\pm\sin\frac t2\,b$. A
+With correlation $\rho=\cos t\ge0$ and standard normals $a,b$: $G_{1,2}=\cos\frac t2\,a\pm\sin\frac t2\,b$. A
 kink of either field is a straight line in the plane of $(a,b)$. Gauss–Legendre panels in $a$ end on these lines, panels
 in $b$ where two of them cross, so that every piece is smooth and the rule converges geometrically, uniformly in $t$.
 A negative correlation is a positive one with the sign of the second scale turned.

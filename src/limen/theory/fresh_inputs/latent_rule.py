@@ -1,4 +1,4 @@
-r"""Points and weights for $E[h\,g]$, where $h$ is a fixed link of several latent coordinates and $g$ any smooth function.
+r"""Points and weights for $E[h\,g]$, $h$ a fixed link of several latent coordinates and $g$ any smooth function.
 
 Two coordinates: nested panels. For every value of the second coordinate the first is cut by bisection wherever $h$
 bends or jumps, and the second wherever the inner integrals do; a jump along an oblique line is met exactly. Three to
