@@ -9,7 +9,7 @@ import xarray as xr
 
 from limen.result import Result
 from limen.storage import FileStore
-from limen.storage.claims import SILENCE, Claims, living_drivers
+from limen.storage.claims import SILENCE, WATCHED, Claims, living_drivers
 from limen.storage.pack import pack, signature, unpack
 from limen.storage.upkeep import collect_garbage, info, verify
 
@@ -114,29 +114,50 @@ def test_claims_keep_others_out_until_their_owner_is_gone(tmp_path):
         assert connection.execute("SELECT count(*) FROM drivers").fetchone() == (0,)
 
 
-def test_a_silent_driver_is_dead_and_one_elsewhere_is_judged_by_its_silence_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("shift", [0.0, -1e6, 1e6])
+def test_a_driver_elsewhere_is_judged_by_its_silence_whatever_its_clock_says(tmp_path, monkeypatch, shift):
     index = FileStore(tmp_path).index
     clock = [1000.0]
-    monkeypatch.setattr("limen.storage.claims.time.time", lambda: clock[0])
-    with Claims(index) as mine, Claims(index) as far:
-        far.take(["a"])
+    monkeypatch.setattr("limen.storage.claims.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("limen.storage.claims.time.time", lambda: 1e9 + clock[0])
+
+    def beat_of_far():
         with index.write() as connection:
             # No process of this number runs here, but that says nothing of another machine.
-            row = ("elsewhere", 2**22 + 1, far.owner)
-            connection.execute("UPDATE drivers SET host = ?, pid = ? WHERE owner = ?", row)
-        assert living_drivers(index) == info(FileStore(tmp_path)).drivers == 2
+            row = ("elsewhere", 2**22 + 1, 1e9 + clock[0] + shift, far.owner)
+            connection.execute("UPDATE drivers SET host = ?, pid = ?, beat = ? WHERE owner = ?", row)
+
+    with Claims(index) as mine, Claims(index) as far:
+        far.take(["a"])
+        beat_of_far()
+        assert living_drivers(index) == (2 if shift == 0.0 else 1)
+        for _ in range(20):
+            clock[0] += 3.0
+            beat_of_far()
+            assert mine.take(["a"]) == (set(), set(), {"a"}), "whoever beats lives"
         clock[0] += SILENCE - 1.0
-        mine.beat()
         assert mine.take(["a"]) == (set(), set(), {"a"})
-        clock[0] += 1.0
-        assert living_drivers(index) == 1
         mine.release(["a"])
         assert held(index) == {"a": far.owner}, "nobody gives back what another holds"
+        clock[0] += 1.0
+        assert mine.take(["a"]) == ({"a"}, set(), set()), "silent for too long"
+
+
+@pytest.mark.parametrize("shift", [-1e6, 1e6])
+def test_a_dead_driver_whose_clock_was_wrong_blocks_nobody_for_long(tmp_path, monkeypatch, shift):
+    index = FileStore(tmp_path).index
+    clock = [1000.0]
+    monkeypatch.setattr("limen.storage.claims.time.monotonic", lambda: clock[0])
+    with index.write() as connection:
+        connection.execute("INSERT INTO drivers VALUES ('far', 'elsewhere', 7, ?)", (time.time() + shift,))
+        connection.execute("INSERT INTO claims VALUES ('a', 'far')")
+    with Claims(index) as mine:
+        assert mine.take(["a"]) == (set(), set(), {"a"})
+        clock[0] += WATCHED
         assert mine.take(["a"]) == ({"a"}, set(), set())
-        for _ in range(40):
-            clock[0] += 1.0
-            mine.beat()
-        assert living_drivers(index) == 1, "whoever beats lives"
+    collect_garbage(FileStore(tmp_path))
+    with index.read() as connection:
+        assert connection.execute("SELECT count(*) FROM drivers").fetchone() == (0,)
 
 
 def held(index) -> dict[str, str]:

@@ -239,14 +239,15 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_an_interruption_keeps_what_is_finished_and_says_how_to_resume(store, log, tmp_path, trouble):
+@pytest.mark.parametrize(("asked", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_an_interruption_keeps_what_is_finished_and_says_how_to_resume(store, log, tmp_path, trouble, asked, code):
     trouble.touch()
     process = driver(store, tmp_path)
     wait_until(lambda: len(store.keys()) > 3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(asked)
     output, errors = process.communicate(timeout=120.0)
     trouble.unlink()
-    assert process.returncode == 130
+    assert process.returncode == code
     assert output == ""
     last = errors.strip().splitlines()[-1]
     assert last.startswith("Interrupted: ")

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import limen
 from limen.cli.main import limen as command_line
+from limen.experiments.figure import Line, Points
 from limen.problem import InputError
 from limen.storage import FileStore
 from limen.storage.sweep_table import costs, find_sweep, put_costs, renew_members, set_state, stored_sweeps
@@ -125,8 +126,10 @@ def test_an_exported_file_says_what_it_is(odd, tmp_path):
 def test_time_left_is_the_work_left_over_the_workers_that_have_some(store, slots, expected):
     """Six results of half a second, one per job: the last one is shared by nobody."""
     told = []
+    (structure,) = set(make_plan(make_record(toy(), ["slope=1:6:6"], theory_only=True)).structures)
+    put_costs(store.index, {(structure, "theory"): (EACH, 1e8)})
     limen.sweep(
-        toy(), {"slope": "1:6:6"}, theory_only=True, executor=Here(slots), store=store, job_seconds=0.0,
+        toy(), {"slope": "1:6:6"}, theory_only=True, executor=Here(slots), store=store, job_seconds=1e-6,
         on_progress=lambda progress: told.append((progress.computed, progress.failed, progress.seconds_left)),
     )  # fmt: skip
     assert [left for *_, left in told[:-1]] == pytest.approx(expected)
@@ -157,7 +160,7 @@ def test_failures_are_told_as_they_come_and_their_claims_given_back(store):
         seen.append((progress.done, len(progress.failed)))
 
     limen.sweep(
-        toy(bad=2.0, trouble="raise"), {"slope": [1.0, 2.0]}, 2, executor=Here(), store=store, job_seconds=0.0,
+        toy(bad=2.0, trouble="raise"), {"slope": [1.0, 2.0]}, 2, executor=Here(), store=store, job_seconds=1e-6,
         on_progress=look,
     )  # fmt: skip
     assert sorted({failed for _, failed in seen}) == [0, 1, 2]
@@ -182,11 +185,11 @@ def test_a_worker_that_dies_is_blamed_only_the_second_time(store):
 
 
 def test_much_that_is_unsaved_is_saved_at_once(store, monkeypatch):
-    monkeypatch.setattr(engine, "SAVE_EVERY", 1e9)
+    monkeypatch.setattr(engine, "SAVE_WITHIN", (1e9, 1e9))
     monkeypatch.setattr(engine, "MOST_UNSAVED_BYTES", 200)
     computed = []
     limen.sweep(
-        toy(), {"slope": "1:9:9"}, theory_only=True, executor=Here(), store=store, job_seconds=0.0,
+        toy(), {"slope": "1:9:9"}, theory_only=True, executor=Here(), store=store, job_seconds=1e-6,
         on_progress=lambda progress: computed.append(progress.computed),
     )  # fmt: skip
     bytes_of_one = toy().theory().dataset.nbytes
@@ -216,8 +219,10 @@ def test_what_was_not_tried_comes_first_again_and_the_latest_cost_weighs_most():
     schedule.isolate([first])
     assert schedule.seconds_left() is None
     schedule.observe(first, 8.0)
-    assert schedule.seconds_left() == pytest.approx(3 * 8.0), "two in the queue and a suspect"
+    assert schedule.seconds_left() is None, "the first also compiles"
     schedule.observe(first, 4.0)
+    assert schedule.seconds_left() == pytest.approx(3 * 5.0), "two in the queue and a suspect"
+    assert schedule.seconds_left(slots=2) is None, "both workers compile"
     assert schedule.costs()[plan.structures[0], "theory"] == pytest.approx(5.0)
     assert schedule.seconds_left(plan.units[:1]) == pytest.approx(4 * 5.0)
 
@@ -289,3 +294,43 @@ def test_without_dask_one_sentence_says_what_to_install(where, monkeypatch):
     error = CliRunner().invoke(command_line, arguments, standalone_mode=False).exception
     assert isinstance(error, InputError)
     assert str(error) == "Dask is not installed: pip install 'limen[distributed]'."
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_sweep_of_one_point_is_drawn(store, zipped):
+    from limen_toy import Toy
+
+    found = limen.sweep(Toy(), {"slope": [2.0], "d": [7]}, 2, executor=Here(), store=store, zipped=zipped)
+    (panel,) = found.figure().panels
+    assert [np.size(mark.x) for mark in panel.marks if isinstance(mark, Line | Points)] == [1, 1]
+
+
+def test_nothing_finished_waits_for_long_to_be_saved(store, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(engine.time, "monotonic", lambda: clock[0])
+    waited, saved_at = [], []
+
+    class Slow(Here):
+        def wait(self, timeout):
+            clock[0] += min(timeout, 0.4)
+            return super().wait(timeout)
+
+    put = store.put
+
+    def slow_put(results):
+        saved_at.append(clock[0])
+        clock[0] += 0.1
+        put(results)
+
+    monkeypatch.setattr(store, "put", slow_put)
+
+    def look(progress):
+        waited.append((clock[0], progress.unsaved))
+        assert progress.finished == progress.done + progress.unsaved
+
+    from limen_toy import Toy
+
+    limen.sweep(Toy(), {"slope": list(range(20))}, 2, executor=Slow(), store=store, job_seconds=1e-6, on_progress=look)
+    assert np.diff(saved_at).max() < 2.0
+    assert len(saved_at) > 5
+    assert waited[-1][1] == 0

@@ -13,9 +13,10 @@ from limen.cli.main import limen as command_line
 from limen.cli.sweep import sweep_command
 from limen.experiments.figure import Line, Map, Points, Threshold
 from limen.experiments.registry import PLACES
+from limen.pace import in_words
 from limen.problem import InputError
 from limen.storage import FileStore
-from limen.sweeps.estimate import cost_of, estimate, in_words
+from limen.sweeps.estimate import cost_of, estimate
 from limen.sweeps.jobs import Finished, Job, Lost, Raised, Returned
 from limen.sweeps.pool import LocalPool
 from limen.sweeps.record import make_plan, read_record
@@ -186,7 +187,7 @@ def test_results_of_other_sources_do_not_count(store, pool):
     found = limen.sweep(toy(), {"slope": "0:1:2"}, 1, executor=pool, store=store)
     assert found.points.done == 2
     with store.index.write() as index:
-        index.execute("UPDATE files SET sources = 'older'")
+        index.execute('UPDATE sweeps SET record = replace(record, \'"sources": "\', \'"sources": "older\')')
     assert (found.points.done, found.points.missing) == (0, 2)
 
 
@@ -239,3 +240,14 @@ def test_a_mistake_is_one_sentence_before_any_work(arguments, words, log):
     assert words in str(error)
     assert "\n" not in str(error)
     assert log.lines() == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_jobs_have_a_length(store, seconds):
+    with pytest.raises(InputError, match="job_seconds must be above 0 and at most 3600"):
+        limen.sweep("limen_toy:Toy", {"slope": [1.0]}, 1, job_seconds=seconds, store=store)
+
+
+def test_seeds_have_an_end(store):
+    with pytest.raises(InputError, match="seeds must be at most 2,000,000"):
+        limen.sweep("limen_toy:Toy", {"slope": [1.0]}, 99_999_999_999, store=store)

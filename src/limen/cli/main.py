@@ -2,12 +2,14 @@
 
 import errno
 import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import click
 
-from limen.cli.interruption import remember_interrupts
+from limen.interruption import Stopped, listen
 
 
 class Experiments(click.Group):
@@ -192,7 +194,7 @@ def main() -> None:
         import platformdirs
 
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(platformdirs.user_cache_path("limen") / "jax")
-    remember_interrupts()
+    listen()
     try:
         # With an exit asked for inside a command, what comes back is its code.
         code = limen.main(standalone_mode=False)
@@ -202,13 +204,22 @@ def main() -> None:
         _stop(_sentence(error), 2)
     except (KeyboardInterrupt, click.Abort) as error:
         # Click wraps the interruption, which may say more than we could.
-        said = str(error.__cause__ or error)
-        _stop(said or "Interrupted: what was finished is kept, the same command goes on from there.", 130)
+        asked = error.__cause__ or error
+        said = str(asked) or "Interrupted: what was finished is kept, the same command goes on from there."
+        _stop(said, 128 + (asked.signal if isinstance(asked, Stopped) else signal.SIGINT))
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            _stop("Too many files are open at once: allow more (ulimit -n 256); what was finished is kept.", 2)
         if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
             raise
         where = f" {error.filename!r}" if error.filename else ""
         _stop(f"Cannot write{where}: {error.strerror}; what was finished is kept.", 2)
+    except RuntimeError as error:
+        from limen.sweeps.jobs import ExecutorLost
+
+        if not isinstance(error, ExecutorLost):
+            raise
+        _stop(str(error), 1)
     except ValueError as error:
         from limen.problem.spec import InputError
 
@@ -226,8 +237,10 @@ def _sentence(error: click.ClickException) -> str:
 
 
 def _stop(message: str, code: int) -> None:
-    click.echo(message, err=True)
+    # A terminal that has closed cannot be told.
+    with suppress(OSError):
+        click.echo(message, err=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
     # Threads still in compiled code cannot be cancelled; their work is not needed any more.
-    sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(code)

@@ -1,14 +1,16 @@
 """Progress of a run or a sweep on standard error, with time left."""
 
+import os
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from limen.cli.interruption import stop_if_asked
+from limen.interruption import stop_if_asked
+from limen.pace import Pace, in_words
 from limen.result import Result
 
 if TYPE_CHECKING:
@@ -25,12 +27,12 @@ class Progress:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[left]}"),
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._bar.add_task(f"{name}: theory", total=max(seeds, 1))
-        self._name = name
+        self._task = self._bar.add_task(f"{name}: theory", total=max(seeds, 1), left="")
+        self._name, self._pace, self._done = name, Pace(os.cpu_count() or 1), None
 
     def __enter__(self) -> "Progress":
         self._bar.start()
@@ -48,7 +50,12 @@ class Progress:
     def seed(self, done: int, total: int) -> None:
         """So many seeds are there."""
         stop_if_asked()
-        self._bar.update(self._task, completed=done, total=total)
+        if self._done is not None:
+            self._pace.arrived(done - self._done)
+        self._done = done
+        left = self._pace.seconds_left(total - done)
+        words = "compiling" if left is None and done == 0 else "" if left is None else f"{in_words(left)} left"
+        self._bar.update(self._task, completed=done, total=total, left=words)
 
 
 class SweepProgress:
@@ -65,8 +72,7 @@ class SweepProgress:
             transient=True,
         )
         self._task = self._bar.add_task(name, total=total, left="")
-        self._began = self._said = self._shown = time.monotonic()
-        self._before: int | None = None
+        self._said = self._shown = time.monotonic()
 
     def __enter__(self) -> "SweepProgress":
         if self._console.is_terminal:
@@ -81,24 +87,21 @@ class SweepProgress:
     def update(self, state: "SweepState") -> None:
         """So far is the sweep."""
         now = time.monotonic()
-        if now - self._shown < 0.2 and state.done < state.total:
+        if now - self._shown < 0.2 and state.finished < state.total:
             return
         self._shown = now
         failed = f", {len(state.failed)} failed" if state.failed else ""
-        left = self._time_left(state, now)
-        self._bar.update(self._task, description=f"{self._name}{failed}", completed=state.done, left=left)
+        left = _time_left(state)
+        self._bar.update(self._task, description=f"{self._name}{failed}", completed=state.finished, left=left)
         if not self._console.is_terminal and now - self._said > SAY_EVERY:
             self._said = now
-            self._console.print(f"{self._name}: {state.done} of {state.total} results{failed}; {left}", soft_wrap=True)
+            self._console.print(
+                f"{self._name}: {state.finished} of {state.total} results{failed}; {left}", soft_wrap=True
+            )
 
-    def _time_left(self, state: "SweepState", now: float) -> str:
-        from limen.sweeps.estimate import in_words
 
-        if self._before is None:
-            self._before = state.done
-        there = state.done - self._before
-        seconds = state.seconds_left
-        if seconds is None and there:
-            # Some cost is not known yet: go by the pace so far.
-            seconds = (now - self._began) * (state.total - state.done) / there
-        return "time left unknown" if seconds is None else f"{in_words(seconds)} left"
+def _time_left(state: "SweepState") -> str:
+    if state.seconds_left is None:
+        return f"waiting for {state.awaited} results of another driver" if state.awaited else "time left unknown"
+    others = f", {state.awaited} at another driver" if state.awaited else ""
+    return f"{in_words(state.seconds_left)} left{others}"

@@ -15,6 +15,7 @@ from limen.problem.spec import InputError
 from limen.storage import FileStore, Run
 from limen.storage import run as run_experiment
 from limen.storage.remembered import remember
+from limen.storage.run import MOST_SEEDS
 
 DEFAULT_OUT = Path("limen-out")
 
@@ -45,8 +46,8 @@ def execute(
     experiment: Experiment, seeds: int | None, theory_only: bool, fresh: bool, out: Path, as_json: bool
 ) -> None:
     """Runs one experiment from the command line."""
-    if seeds is not None and seeds < 1:
-        raise InputError(f"seeds must be at least 1, got {seeds}.")
+    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, got {seeds:,}.")
     count = 0 if theory_only else (seeds or experiment.default_seeds)
     check_writable(out)
     store = FileStore()

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 import sys
 import time
 from pathlib import Path
@@ -12,13 +13,14 @@ import click
 from limen.cli.options import options_of
 from limen.cli.run import DEFAULT_OUT, check_writable, finite
 from limen.experiments.experiment import Experiment
+from limen.interruption import Stopped
 from limen.problem.spec import InputError
 from limen.storage import FileStore
 from limen.storage.sweep_table import Counts, counts, find_sweep, renew_members, set_state, stored_sweeps
 from limen.sweeps.pool import available_cores
 from limen.sweeps.record import make_plan, read_record
 from limen.sweeps.schedule import JOB_SECONDS
-from limen.sweeps.sweep import Sweep, make_record, run_plan
+from limen.sweeps.sweep import Sweep, check_job_seconds, make_record, run_plan
 from limen.sweeps.tasks import resolve
 
 
@@ -89,6 +91,7 @@ def execute(
     for axis in record.grid.axes:
         if axis.name in given:
             raise InputError(f"{axis.name} is given both on the grid and as --{axis.name.replace('_', '-')}.")
+    check_job_seconds(job_seconds)
     plan = make_plan(record)
     check_writable(out)
     store = FileStore()
@@ -107,11 +110,12 @@ def execute(
             SweepProgress(experiment.name, len(plan.units)) as progress,
         ):
             sweep = run_plan(plan, store, executor, job_seconds, progress.update)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         done = counts(store.index, record.identifier)[1]
         again = shlex.join(["limen", *sys.argv[1:]])
-        raise KeyboardInterrupt(
-            f"Interrupted: {done.done} of {done.total} results are kept. Resume with: {again}"
+        number = error.signal if isinstance(error, Stopped) else signal.SIGINT
+        raise Stopped(
+            number, f"Interrupted: {done.done} of {done.total} results are kept. Resume with: {again}"
         ) from None
     files = save(sweep, out, quantity)
     if as_json:

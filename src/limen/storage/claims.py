@@ -12,6 +12,8 @@ from limen.storage.index import Index, parts, select_in
 BEAT_EVERY = 2.0
 # A driver on another machine that has not been heard of for so long is taken to be dead.
 SILENCE = 30.0
+# One whose clock says another time than ours is watched for so long: it lives if it is heard of meanwhile.
+WATCHED = 5.0 * BEAT_EVERY
 
 
 class Claims:
@@ -20,7 +22,10 @@ class Claims:
     def __init__(self, index: Index) -> None:
         self._index = index
         self.owner = uuid.uuid4().hex
-        self._beaten_at = 0.0
+        self._beaten_at = float("-inf")
+        # What was last heard of each other driver, and when by our own clock that only goes forward.
+        self._heard: dict[str, tuple[float, float]] = {}
+        self._strange: set[str] = set()
 
     def __enter__(self) -> "Claims":
         self.beat()
@@ -35,12 +40,12 @@ class Claims:
 
     def beat(self) -> None:
         """Says that this driver is alive; cheap enough for every turn of a loop."""
-        now = time.time()
+        now = time.monotonic()
         if now - self._beaten_at < BEAT_EVERY:
             return
         self._beaten_at = now
         with self._index.note() as index:
-            row = (self.owner, socket.gethostname(), os.getpid(), now)
+            row = (self.owner, socket.gethostname(), os.getpid(), time.time())
             index.execute("INSERT OR REPLACE INTO drivers VALUES (?, ?, ?, ?)", row)
 
     def take(self, keys: Sequence[str]) -> tuple[set[str], set[str], set[str]]:
@@ -48,11 +53,31 @@ class Claims:
         with self._index.note() as index:
             stored = {key for (key,) in select_in(index, "SELECT key FROM results WHERE key IN", keys)}
             held = dict(select_in(index, "SELECT key, owner FROM claims WHERE key IN", keys))
-            alive = _alive(list(index.execute("SELECT owner, host, pid, beat FROM drivers")))
+            alive = self._alive(list(index.execute("SELECT owner, host, pid, beat FROM drivers")))
             others = {key for key, owner in held.items() if owner != self.owner and owner in alive} - stored
             ours = [key for key in keys if key not in stored and key not in others]
             index.executemany("INSERT OR REPLACE INTO claims VALUES (?, ?)", [(key, self.owner) for key in ours])
         return set(ours), stored, others
+
+    def _alive(self, drivers: list[tuple[str, str, int, float]]) -> set[str]:
+        """Drivers that are at work, as far as can be told without trusting anybody's clock.
+
+        One of this machine is asked for its process. One elsewhere must be heard of again and again; one that says
+        another time than ours, past or future, soon.
+        """
+        now, clock, alive = time.monotonic(), time.time(), set[str]()
+        for owner, host, pid, beat in drivers:
+            before, since = self._heard.get(owner, (None, now))
+            if beat != before:
+                self._heard[owner], since = (beat, now), now
+                if before is None and abs(clock - beat) >= SILENCE:
+                    self._strange.add(owner)
+                elif before is not None:
+                    self._strange.discard(owner)
+            patience = WATCHED if owner in self._strange else SILENCE
+            if (host != socket.gethostname() or _runs(pid)) and (owner == self.owner or now - since < patience):
+                alive.add(owner)
+        return alive
 
     def release(self, keys: Sequence[str]) -> None:
         """Gives claims back."""
@@ -65,14 +90,9 @@ class Claims:
 def living_drivers(index: Index) -> int:
     """How many drivers are at work on the store."""
     with index.read() as connection:
-        return len(_alive(list(connection.execute("SELECT owner, host, pid, beat FROM drivers"))))
-
-
-def _alive(drivers: list[tuple[str, str, int, float]]) -> set[str]:
-    now, host = time.time(), socket.gethostname()
-    return {
-        owner for owner, where, pid, beat in drivers if now - beat < SILENCE and (where != host or _runs(pid))
-    }  # fmt: skip
+        drivers = list(connection.execute("SELECT host, pid, beat FROM drivers"))
+    now, here = time.time(), socket.gethostname()
+    return sum(abs(now - beat) < SILENCE and (host != here or _runs(pid)) for host, pid, beat in drivers)
 
 
 def _runs(pid: int) -> bool:

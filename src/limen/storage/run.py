@@ -2,18 +2,26 @@
 
 import hashlib
 import os
+import queue
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
+from limen.problem.spec import InputError
 from limen.result import Result, merge
 from limen.storage.address import address, spec_of
 
-SAVE_EVERY = 2.0
+# No finished result is at risk for longer; saving takes some hundredths of a second.
+SAVE_WITHIN = 1.0
+# How soon a wish to stop is noticed while compiled code runs.
+LISTEN_EVERY = 0.1
+MOST_SEEDS = 1_000_000
 
 
 @runtime_checkable
@@ -54,18 +62,32 @@ def run(
     fresh: bool = False,
     on_theory: Callable[[Result], None] = lambda result: None,
     on_seed: Callable[[int, int], None] = lambda done, total: None,
+    on_result: Callable[[int, Result], None] = lambda seed, result: None,
     workers: int | None = None,
 ) -> Run:
-    """Computes what the store does not have yet (`fresh`: everything), and compares.
+    """Computes what the store does not have yet (`fresh`: everything), and compares. No seeds: theory alone.
 
-    Seeds run in threads, since compiled code holds no lock. Finished seeds are stored every two seconds and when the
-    run ends for whatever reason, so an interruption loses only the seeds under way. No seeds: theory alone.
+    Everything is computed in threads, since compiled code holds no lock: the caller's thread listens, so that Ctrl-C is
+    heard at once. A finished seed is stored within about a second, and when the run ends for whatever reason; an
+    interruption loses only what was under way.
+
+    Args:
+        experiment: what to run.
+        seeds: of the simulations.
+        store: where results are looked up and kept.
+        fresh: compute again what is there.
+        on_theory: told of the prediction.
+        on_seed: told how many seeds of how many are there.
+        on_result: told of each seed's result, stored ones first, before `on_seed`.
+        workers: seeds at once; by default one per core.
     """
+    if len(seeds) > MOST_SEEDS:
+        raise InputError(f"seeds must be at most {MOST_SEEDS:,}, got {len(seeds):,}.")
     spec, seeds = spec_of(experiment), tuple(seeds)
     theory_key = address(spec, "theory", seeds if experiment.paired else ())
     theory = None if fresh else store.get([theory_key]).get(theory_key)
     if theory is None:
-        theory = experiment.theory(seeds)
+        theory = _in_thread(experiment.theory, seeds)
         store.put({theory_key: theory})
     on_theory(theory)
     if not seeds:
@@ -73,36 +95,68 @@ def run(
     keys = {seed: address(spec, "simulation", (seed,)) for seed in seeds}
     stored = {} if fresh else store.get(keys.values())
     results = {seed: stored[key] for seed, key in keys.items() if key in stored}
+    for seed, result in results.items():
+        on_result(seed, result)
     on_seed(len(results), len(seeds))
-    _simulate_missing(experiment, keys, results, store, on_seed, workers or os.cpu_count() or 1)
+
+    def arrived(seed: int, result: Result) -> None:
+        results[seed] = result
+        on_result(seed, result)
+        on_seed(len(results), len(seeds))
+
+    missing = {seed: key for seed, key in keys.items() if seed not in results}
+    if missing:
+        _simulate(experiment, missing, store, arrived, workers or os.cpu_count() or 1)
     simulation = merge([results[seed] for seed in seeds])
     comparison = experiment.compare(theory, simulation)
     return Run(experiment, theory, simulation, comparison, seeds, theory_key, tuple(keys[seed] for seed in seeds))
 
 
-def _simulate_missing(
+def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+    """A call in a thread of its own, which is left behind if the caller is interrupted."""
+    future: Future[Any] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    while not future.done():
+        wait([future], LISTEN_EVERY)
+    return future.result()
+
+
+def _simulate(
     experiment: Experiment,
     keys: dict[int, str],
-    results: dict[int, Result],
     store: Store,
-    on_seed: Callable[[int, int], None],
+    arrived: Callable[[int, Result], None],
     workers: int,
 ) -> None:
-    """Fills `results` with the seeds of `keys` that it lacks."""
+    """Simulates the seeds of `keys`, and stores each at the address beside it."""
     unsaved: dict[str, Result] = {}
-    saved_at = time.monotonic()
-    with ThreadPoolExecutor(workers) as pool:
-        seed_of = {pool.submit(experiment.simulate, seed): seed for seed in keys if seed not in results}
-        try:
-            for future in as_completed(seed_of):
-                seed = seed_of[future]
-                results[seed] = unsaved[keys[seed]] = future.result()
-                if time.monotonic() - saved_at > SAVE_EVERY:
-                    store.put(unsaved)
-                    # Emptied only now: an interruption inside `put` leaves them to be saved below.
-                    unsaved, saved_at = {}, time.monotonic()
-                on_seed(len(results), len(keys))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if unsaved:
+    save_at = float("inf")
+    pool = ThreadPoolExecutor(workers)
+    finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+    try:
+        seed_of = {pool.submit(experiment.simulate, seed): seed for seed in keys}
+        for future in seed_of:
+            future.add_done_callback(finished.put)
+        while seed_of:
+            with suppress(queue.Empty):
+                future = finished.get(timeout=LISTEN_EVERY)
+                seed, result = seed_of.pop(future), future.result()
+                unsaved[keys[seed]] = result
+                save_at = min(save_at, time.monotonic() + SAVE_WITHIN)
+                arrived(seed, result)
+            if time.monotonic() > save_at:
                 store.put(unsaved)
+                # Emptied only now: an interruption inside `put` leaves them to be saved below.
+                unsaved, save_at = {}, float("inf")
+    finally:
+        # Not waited for: a seed under way cannot be stopped, and nobody wants it any more.
+        pool.shutdown(wait=False, cancel_futures=True)
+        if unsaved:
+            store.put(unsaved)

@@ -11,13 +11,14 @@ from typing import Any
 
 from limen.problem.spec import InputError
 from limen.storage.sources import whole_digest
-from limen.sweeps.jobs import Event, Finished, Job, Lost, Raised, Returned
+from limen.sweeps.jobs import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
 from limen.sweeps.pool import available_cores
 from limen.sweeps.worker import peak_memory, reason, spawning, worker_environment
 
 CONNECT_TIMEOUT = 5.0
 FETCH_TIMEOUT = 20.0
 NANNY_PATIENCE = 10.0
+SCHEDULER_PATIENCE = 10.0
 # From outside, a job that computes looks like one that still imports; imports are not the task's fault.
 IMPORT_GRACE = 20.0
 REFRESH_EVERY = 1.0
@@ -52,7 +53,8 @@ class DaskExecutor:
 
     def __init__(self, address: str, time_limit: float | None = None, cluster: Any = None) -> None:
         distributed = _distributed()
-        self._time_limit, self._cluster = time_limit, cluster
+        self._address, self._time_limit, self._cluster = address, time_limit, cluster
+        self._heard = time.monotonic()
         # A scheduler that cannot be reached is one sentence, not pages of retries.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
@@ -154,12 +156,23 @@ class DaskExecutor:
         if time.monotonic() - self._refreshed < REFRESH_EVERY:
             return []
         self._refreshed = time.monotonic()
+        self._check_scheduler()
         with suppress(OSError):
             there = sum(self._client.nthreads().values())
             self._slots = max(1, there)
             self._replace(there)
             return self._overdue() if self._time_limit is not None else []
         return []
+
+    def _check_scheduler(self) -> None:
+        """A scheduler that is gone and does not come back ends the sweep."""
+        if self._client.status == "running":
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > SCHEDULER_PATIENCE:
+            raise ExecutorLost(
+                f"the Dask scheduler {self._address} was lost {time.monotonic() - self._heard:.0f} s ago: what was "
+                "finished is kept, and the same command goes on from there."
+            )
 
     def _replace(self, there: int) -> None:
         """Starts new workers of an own cluster for those whose nanny gave up, as it does when one dies very early."""

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from limen.result import Result
+import xarray as xr
+
+from limen.pace import Pace
+from limen.result import Result, netcdf
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import failures, put_failures
@@ -15,10 +18,10 @@ from limen.sweeps.record import Plan, Unit
 from limen.sweeps.schedule import Schedule
 from limen.sweeps.tasks import compute, resolve
 
-# Results are saved every second, or less often where saving itself is slow: it should take a tenth of the time.
-SAVE_EVERY = 1.0
-SAVING_SHARE = 0.1
-SAVE_AT_LEAST_EVERY = 15.0
+# How long a result may wait before it is saved: so that saving takes about a fiftieth of the time, within bounds. What
+# a dead driver loses is what waits, and never more than two seconds of it.
+SAVING_SHARE = 0.02
+SAVE_WITHIN = (0.3, 1.6)
 MOST_UNSAVED_BYTES = 64e6
 TURN = 0.5
 LOOK_AT_OTHERS_EVERY = 0.5
@@ -37,6 +40,9 @@ class Progress:
     computed: int = 0
     shared: int = 0
     failed: dict[str, str] = field(default_factory=dict)
+    # Computed and about to be saved; computed at this moment by other drivers.
+    unsaved: int = 0
+    awaited: int = 0
     memory: float = 0.0
     seconds_left: float | None = None
 
@@ -44,6 +50,11 @@ class Progress:
     def done(self) -> int:
         """Results that are in the store."""
         return self.stored + self.computed + self.shared
+
+    @property
+    def finished(self) -> int:
+        """Results that are there, saved or about to be."""
+        return self.done + self.unsaved
 
 
 class Engine:
@@ -57,7 +68,8 @@ class Engine:
         self._began = time.time()
         self._running: dict[int, dict[int, list[Unit]]] = {}
         self._unsaved: dict[str, Result] = {}
-        self._unsaved_bytes, self._save_at = 0, time.monotonic() + SAVE_EVERY
+        self._unsaved_bytes, self._save_at, self._saving = 0, float("inf"), SAVE_WITHIN[0]
+        self._pace = Pace(executor.slots)
         self._strikes: dict[str, int] = {}
         self._others: dict[str, Unit] = {}
         self._looked_at = 0.0
@@ -65,6 +77,8 @@ class Engine:
     def drive(self, stop: Callable[[], bool], report: Callable[[Progress], None]) -> None:
         """Until nothing is left, or `stop` says so. Whatever happens, results that came are stored."""
         try:
+            self._fill_slots()
+            _warm_up()
             while not stop():
                 self._claims.beat()
                 self._fill_slots()
@@ -72,11 +86,12 @@ class Engine:
                     self.save()
                     if not self._others:
                         break
-                for event in self._executor.wait(TURN):
+                for event in self._executor.wait(max(0.0, min(TURN, self._save_at - time.monotonic()))):
                     self._handle(event)
-                if self._unsaved_bytes > MOST_UNSAVED_BYTES or time.monotonic() > self._save_at:
+                if self._unsaved_bytes > MOST_UNSAVED_BYTES or time.monotonic() >= self._save_at:
                     self.save()
                 self._look_at_others()
+                self.progress.awaited = len(self._others)
                 self.progress.seconds_left = self._seconds_left()
                 report(self.progress)
         finally:
@@ -87,20 +102,23 @@ class Engine:
 
     def save(self) -> None:
         """Stores what has come."""
+        if not self._unsaved:
+            return
         began = time.monotonic()
-        if self._unsaved:
-            unsaved, self._unsaved, self._unsaved_bytes = self._unsaved, {}, 0
-            self._store.put(unsaved)
-            self.progress.computed += len(unsaved)
-        wait = (time.monotonic() - began) / SAVING_SHARE
-        self._save_at = time.monotonic() + min(max(wait, SAVE_EVERY), SAVE_AT_LEAST_EVERY)
+        unsaved, self._unsaved, self._unsaved_bytes = self._unsaved, {}, 0
+        self._store.put(unsaved)
+        self.progress.computed += len(unsaved)
+        self.progress.unsaved, self._save_at = 0, float("inf")
+        self._saving = min(max((time.monotonic() - began) / SAVING_SHARE, SAVE_WITHIN[0]), SAVE_WITHIN[1])
 
     def _seconds_left(self) -> float | None:
         """Wall time to the end; the last results cannot be shared by more workers than there are results."""
         under_way = [unit for tasks in self._running.values() for units in tasks.values() for unit in units]
-        work = self._schedule.seconds_left(under_way)
-        busy = min(self._executor.slots, len(self._schedule) + len(under_way))
-        return None if work is None else work / max(1, busy)
+        work = self._schedule.seconds_left(under_way, self._executor.slots)
+        left = len(self._schedule) + len(under_way)
+        if work is None:
+            return self._pace.seconds_left(left)
+        return work / max(1, min(self._executor.slots, left))
 
     def _fill_slots(self) -> None:
         while len(self._running) < self._executor.slots:
@@ -140,6 +158,9 @@ class Engine:
                 self._fail(unit, f"the experiment gave {len(results)} results for {len(units)} points")
             return
         self._schedule.observe(units[0], seconds / len(units))
+        self._pace.arrived(len(units))
+        self.progress.unsaved += len(units)
+        self._save_at = min(self._save_at, time.monotonic() + self._saving)
         for unit, result in zip(units, results, strict=True):
             self._unsaved[unit.key] = result
             self._unsaved_bytes += result.dataset.nbytes
@@ -183,3 +204,8 @@ class Engine:
         self._claims.release(list(late))
         self._schedule.put_back(self._others[key] for key in ours if key not in late)
         self._others = {key: self._others[key] for key in others}
+
+
+def _warm_up() -> None:
+    """Imports what saving needs while the workers start, so that the first save is as quick as the others."""
+    netcdf(xr.Dataset({"x": ("time", [0.0])}, {"time": [0.0]}))

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from limen.pace import in_words
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import costs, put_costs
@@ -106,16 +107,6 @@ def cost_of(plan: Plan, queue: tuple[str, str], known: Costs) -> float:
         return sum(seconds for _, seconds in measured) / len(measured)
     exponent = math.log(high / low) / math.log(large / small)
     return low * (size / small) ** exponent
-
-
-def in_words(seconds: float) -> str:
-    """A time as people say it."""
-    if seconds < 1.0:
-        return "less than a second"
-    for unit, length in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if seconds >= 2.0 * length:
-            return f"{seconds / length:.2g} {unit}" if seconds < 10.0 * length else f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _queue(plan: Plan, unit: Unit) -> tuple[str, str]:

@@ -6,6 +6,10 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 
+class ExecutorLost(RuntimeError):
+    """Nothing computes any more: a scheduler is gone, workers cannot be started. Finished results are kept."""
+
+
 @dataclass(frozen=True)
 class Job:
     """Tasks for one worker, one after another; `function` is importable by name, each task plain data.

@@ -78,7 +78,7 @@ class _Lines:
         x, marks = self._values(parameter), list[Mark]()
         for colour, cell in enumerate(cells):
             at, label = self._at(fixed, cell)
-            theory, runs = self._theory(at), self._runs(at)
+            theory, runs = self._theory(at, (axis,)), self._runs(at, (axis,))
             if theory is not None:
                 order = np.argsort(x, kind="stable")
                 marks.append(Line(x[order], theory[order], label or "theory", colour))
@@ -127,23 +127,24 @@ class _Lines:
         shown = (f"{name} = {_shown(self.dataset[name].values[i])}" for name, i in at.items())
         return at, ", ".join(shown)
 
-    def _theory(self, at: dict[str, int], order: tuple[str, ...] = ()) -> np.ndarray | None:
+    def _theory(self, at: dict[str, int], order: tuple[str, ...]) -> np.ndarray | None:
         name = f"{self.name}_theory"
         if name not in self.dataset:
             return None
-        chosen = self._rest(self.dataset[name].isel(at))
+        chosen = self._rest(self.dataset[name].isel(at), order)
         return (chosen.mean("seed") if "seed" in chosen.dims else chosen).transpose(*order, ...).values
 
-    def _runs(self, at: dict[str, int], order: tuple[str, ...] = ()) -> np.ndarray | None:
+    def _runs(self, at: dict[str, int], order: tuple[str, ...]) -> np.ndarray | None:
         if self.name not in self.dataset:
             return None
-        chosen = self._rest(self.dataset[self.name].isel(at))
+        chosen = self._rest(self.dataset[self.name].isel(at), order)
         chosen = chosen if "seed" in chosen.dims else chosen.expand_dims("seed")
         return chosen.transpose("seed", *order, ...).values
 
-    def _rest(self, chosen: xr.DataArray) -> xr.DataArray:
-        """Without the axes that have one value only."""
-        return chosen.isel({dim: 0 for dim in chosen.dims if dim != "seed" and chosen.sizes[dim] == 1})
+    def _rest(self, chosen: xr.DataArray, drawn: tuple[str, ...]) -> xr.DataArray:
+        """Without the axes that have one value only, but for those that are drawn."""
+        alone = [dim for dim in chosen.dims if chosen.sizes[dim] == 1 and dim not in ("seed", *drawn)]
+        return chosen.isel(dict.fromkeys(alone, 0))
 
     def _marks(self, parameter: str, values: np.ndarray, where: str) -> list[Mark]:
         span = np.ptp(values) or 1.0

@@ -11,7 +11,7 @@ from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
 from limen.problem.spec import InputError
-from limen.sweeps.jobs import Event, Finished, Job, Lost, Raised, Returned
+from limen.sweeps.jobs import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
 from limen.sweeps.worker import BEGUN, FINISHED, RAISED, RETURNED, serve, spawning
 
 # A worker that dies before it has begun anything has nothing to do with a task; so often in a row, and none will start.
@@ -141,7 +141,7 @@ class LocalPool:
         if position is None:
             self._stillbirths += 1
             if self._stillbirths >= STILLBIRTHS:
-                raise RuntimeError(f"workers cannot be started: {how}, {STILLBIRTHS} times in a row")
+                raise ExecutorLost(f"workers cannot be started: {how}, {STILLBIRTHS} times in a row.")
         return Lost(job, position, how, innocent=position is None)
 
     def _bury(self, worker: _Worker, goodbye: float = LONGEST_GOODBYE) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from limen.sweeps.record import Plan, Unit
 
 JOB_SECONDS = 10.0
+LONGEST_JOB = 3600.0
 MOST_IN_A_JOB = 1000
 # A batch of theories is one compilation for its length: few lengths, and not too long to lose.
 MOST_IN_A_BATCH = 64
@@ -25,6 +26,8 @@ class Schedule:
         self._plan = plan
         self._job_seconds = job_seconds
         self._costs = dict(costs)
+        self._observed: Counter[tuple[str, str]] = Counter()
+        self._trusted = set(costs)
         self._queues: dict[tuple[str, str], deque[Unit]] = {}
         self._alone: deque[list[Unit]] = deque()
         for unit in sorted(units, key=self._order):
@@ -81,6 +84,7 @@ class Schedule:
     def observe(self, unit: Unit, seconds: float) -> None:
         """Learns what a unit cost; the first of a structure also compiles, so that the latest weighs most."""
         queue = self._queue(unit)
+        self._observed[queue] += 1
         before = self._costs.get(queue)
         self._costs[queue] = seconds if before is None else 0.25 * before + 0.75 * seconds
 
@@ -88,10 +92,13 @@ class Schedule:
         """Seconds per unit by structure and kind, as far as known."""
         return dict(self._costs)
 
-    def seconds_left(self, under_way: Iterable[Unit] = ()) -> float | None:
-        """Work that is left, on one core, units under way counted whole; None while some cost is unknown."""
+    def seconds_left(self, under_way: Iterable[Unit] = (), slots: int = 1) -> float | None:
+        """Work that is left, on one core, units under way counted whole; None while some cost is unknown.
+
+        The first unit of a structure in each of the `slots` compiles, and says little about the others.
+        """
         left = Counter({queue: len(units) for queue, units in self._queues.items() if units})
         left.update(self._queue(unit) for units in (*self._alone, under_way) for unit in units)
-        if any(queue not in self._costs for queue in left):
+        if any(queue not in self._trusted and self._observed[queue] <= slots for queue in left):
             return None
         return sum(count * self._costs[queue] for queue, count in left.items())

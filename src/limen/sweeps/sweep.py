@@ -15,6 +15,7 @@ import xarray as xr
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
+from limen.interruption import STOPPING, Stopped
 from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.result import netcdf, write_file
@@ -23,11 +24,11 @@ from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import Counts, costs, counts, failures, put_costs, put_sweep, set_state, state_of
 from limen.sweeps.dataset import assemble
 from limen.sweeps.engine import Engine, Progress
-from limen.sweeps.grid import make_grid
+from limen.sweeps.grid import MOST_POINTS, make_grid
 from limen.sweeps.jobs import Executor
 from limen.sweeps.phase_diagram import phase_diagram, quantities
 from limen.sweeps.record import Plan, Record, make_plan
-from limen.sweeps.schedule import JOB_SECONDS, Schedule
+from limen.sweeps.schedule import JOB_SECONDS, LONGEST_JOB, Schedule
 from limen.sweeps.tasks import reference_to, resolve
 
 LOOK_FOR_CANCELLATION_EVERY = 1.0
@@ -176,6 +177,7 @@ def sweep(
     from limen.sweeps.executors import make_executor
 
     record = make_record(experiment, grid, seeds, sizes, zipped, theory_only)
+    check_job_seconds(job_seconds)
     plan = make_plan(record)
     with make_executor(executor, time_limit) as workers:
         return run_plan(plan, store or FileStore(), workers, job_seconds, on_progress)
@@ -199,11 +201,20 @@ def make_record(
         fixed = {name: value for name, value in given.items() if value != plain[name]}
     else:
         kind, fixed = experiment, {}
-    chosen = () if theory_only else seed_list(kind.default_seeds if seeds is None else seeds)
+    seeds = kind.default_seeds if seeds is None else seeds
+    if isinstance(seeds, int) and seeds > 10 * MOST_POINTS:
+        raise InputError(f"seeds must be at most {10 * MOST_POINTS:,}, the most runs of a sweep, got {seeds:,}.")
+    chosen = () if theory_only else seed_list(seeds)
     made = make_grid(kind, grid, sizes, zipped, max(1, len(chosen)))
     for axis in made.axes:
         fixed.pop(axis.name, None)
     return Record(reference_to(kind), fixed, made, chosen)
+
+
+def check_job_seconds(job_seconds: float) -> None:
+    """Refuses jobs of no length, or endless ones."""
+    if not 0.0 < job_seconds <= LONGEST_JOB:
+        raise InputError(f"job_seconds must be above 0 and at most {LONGEST_JOB:g}, got {job_seconds:g}.")
 
 
 def run_plan(
@@ -229,11 +240,11 @@ def run_plan(
 
     with store.index.open(), Claims(store.index) as claims, _interruptible() as interrupted:
         engine = Engine(plan, schedule, store, executor, claims, progress)
-        engine.drive(lambda: interrupted() or cancelled(), on_progress)
+        engine.drive(lambda: bool(interrupted()) or cancelled(), on_progress)
         seen = {queue: (seconds, progress.memory) for queue, seconds in schedule.costs().items()}
         put_costs(store.index, {queue: cost for queue, cost in seen.items() if cost[0] != known.get(queue)})
-        if interrupted():
-            raise KeyboardInterrupt
+        if number := interrupted():
+            raise Stopped(number)
     if not looked[1]:
         set_state(store.index, identifier, "finished")
     return Sweep(plan, store, progress.computed, bool(looked[1]))
@@ -249,24 +260,28 @@ def missing_units(plan: Plan, store: FileStore) -> list[Any]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C and a request to terminate are noted and acted on between two turns, never in the middle of a write.
+def _interruptible() -> Iterator[Callable[[], int]]:
+    """Every wish to stop is noted and acted on between two turns, never in the middle of a write.
 
-    A second Ctrl-C is not waited for.
+    What is given is the number of the signal, 0 while there is none. A second one is not waited for.
     """
-    asked = threading.Event()
+    asked: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
-            raise KeyboardInterrupt
-        asked.set()
+        asked.append(number)
+        if len(asked) > 1:
+            raise Stopped(number)
+
+    def first() -> int:
+        return asked[0] if asked else 0
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked.is_set
+        yield first
         return
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    heard = [number for number in STOPPING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, note) for number in heard}
     try:
-        yield asked.is_set
+        yield first
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -4,18 +4,20 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.registry import experiment_class
+from limen.pace import Pace
 from limen.plot import save_figure
 from limen.problem.spec import InputError
 from limen.result import Result, merge, write_file
 from limen.storage import FileStore, address, run
+from limen.storage.address import spec_of
 from limen.storage.remembered import recall, remember
 from limen.web.figure_json import figure_json
 from limen.web.thumbnail import thumbnail
@@ -59,7 +61,7 @@ def _store() -> FileStore:
 def _preview(experiment: Experiment, send: Send) -> None:
     """Theory alone."""
     seeds = tuple(range(min(PREVIEWED_STARTS, experiment.default_seeds))) if experiment.paired else ()
-    key = address(experiment.describe(), "theory", seeds)
+    key = address(spec_of(experiment), "theory", seeds)
     began = time.perf_counter()
     theory = _store().get([key]).get(key)
     computed = theory is None
@@ -74,55 +76,49 @@ def _preview(experiment: Experiment, send: Send) -> None:
 
 def _run(experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Send, stop_asked: Asked) -> None:
     """Theory, then seeds as they come, then the verdict."""
-    teller = _Teller(experiment, seeds, send, stop_asked)
+    told_so_far = _Narration(experiment, seeds, threads, send, stop_asked)
     finished = run(
-        cast(Experiment, teller), seeds, teller, on_theory=teller.on_theory, on_seed=teller.on_seed, workers=threads
-    )
+        experiment, seeds, _store(), on_theory=told_so_far.theory, on_seed=told_so_far.seed,
+        on_result=told_so_far.result, workers=threads,
+    )  # fmt: skip
     remember(_store(), finished)
     comparison = finished.comparison.describe() if finished.comparison else None
     told = {"comparison": comparison, "identifier": finished.identifier, "total": len(seeds)}
     send("done", _json({**_picture(experiment, finished.theory, finished.simulation), **told}))
 
 
-class _Teller:
-    """Stands between a run and its experiment and store, and tells the page of every seed that arrives."""
+class _Narration:
+    """Tells the page of the theory and of every seed that arrives."""
 
-    def __init__(self, experiment: Experiment, seeds: tuple[int, ...], send: Send, stop_asked: Asked) -> None:
+    def __init__(
+        self, experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Send, stop_asked: Asked
+    ) -> None:
         self._experiment, self._seeds, self._send, self._stop_asked = experiment, seeds, send, stop_asked
         self._results: dict[int, Result] = {}
         self._theory: Result | None = None
         self._began = self._drawn_at = self._cost = 0.0
-        self._at_first = 0
+        self._at_first = self._counted = 0
+        self._pace = Pace(threads)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._experiment, name)
-
-    def simulate(self, seed: int) -> Result:
-        result = self._results[seed] = self._experiment.simulate(seed)
-        return result
-
-    def get(self, keys: Iterable[str]) -> dict[str, Result]:
-        found = _store().get(keys)
-        self._results.update({result.seeds[0]: result for result in found.values() if result.kind == "simulation"})
-        return found
-
-    def put(self, results: Mapping[str, Result]) -> None:
-        _store().put(results)
-
-    def on_theory(self, theory: Result) -> None:
+    def theory(self, theory: Result) -> None:
         self._theory = theory
         self._send("theory", _json(_picture(self._experiment, theory)))
 
-    def on_seed(self, done: int, total: int) -> None:
+    def result(self, seed: int, result: Result) -> None:
+        self._results[seed] = result
+
+    def seed(self, done: int, total: int) -> None:
         if self._stop_asked():
             raise Cancelled
         now = time.perf_counter()
         if not self._began:
-            self._began, self._at_first = now, done
+            self._began, self._at_first, self._counted = now, done, done
         elapsed, new = now - self._began, done - self._at_first
+        self._pace.arrived(done - self._counted)
+        self._counted = done
         told: dict[str, Any] = {"done": done, "total": total, "elapsed": elapsed}
-        if new:
-            told["left"] = elapsed / new * (total - done)
+        if (left := self._pace.seconds_left(total - done)) is not None:
+            told["left"] = left
         # Drawing may take a fifth of the time, not more.
         due = now - self._drawn_at > max(REDRAW_EVERY, 4.0 * self._cost)
         if self._theory is not None and 0 < done < total and (due or new == 1):

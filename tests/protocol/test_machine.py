@@ -1,0 +1,64 @@
+"""What limen knows of the machine and of time: memory from the system's own files, time left from what has come."""
+
+import pytest
+
+from limen import memory
+from limen.pace import Pace
+from limen.problem import InputError
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Files of a system that the test writes."""
+    for name, place in (("MACHINE", "meminfo"), ("OWN_GROUP", "own"), ("CONTROL_GROUP", "cgroup")):
+        monkeypatch.setattr(memory, name, tmp_path / place)
+    (tmp_path / "meminfo").write_text("MemTotal: 16000000 kB\nMemAvailable:    12000000 kB\n")
+    return tmp_path
+
+
+def test_the_machine_without_control_groups(machine):
+    assert memory.available_memory() == 12e6 * 1024
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_tightest_control_group_counts(machine, version):
+    (machine / "own").write_text("0::/user/job\n" if version == 2 else "5:memory:/user/job\n3:cpu:/\n")
+    root = machine / "cgroup" / ("memory" if version == 1 else "")
+    limit, used = (
+        ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    )
+    for place, most in (("user", "3000000000"), ("user/job", "max" if version == 2 else "9223372036854771712")):
+        folder = root / place
+        folder.mkdir(parents=True)
+        (folder / limit).write_text(f"{most}\n")
+        (folder / used).write_text("1000000000\n")
+        (folder / "memory.stat").write_text("anon 7\ninactive_file 500000000\n")
+    assert memory.available_memory() == 2.5e9
+    memory.check_memory("a sample", 2.4e9, "take a smaller d")
+    with pytest.raises(InputError, match=r"a sample needs 2.6 GB of memory, and 2.5 GB are free: take a smaller d\."):
+        memory.check_memory("a sample", 2.6e9, "take a smaller d")
+
+
+def test_a_system_that_says_nothing(machine, monkeypatch):
+    (machine / "meminfo").unlink()
+    assert memory.available_memory() > 0.0
+    monkeypatch.setattr(memory.os, "sysconf", lambda name: int("unknown"))
+    assert memory.available_memory() == memory.ASSUMED
+
+
+def test_start_up_and_compilation_are_not_pace():
+    clock = [0.0]
+    pace = Pace(2, lambda: clock[0])
+    clock[0] = 60.0
+    pace.arrived()
+    assert pace.seconds_left(100) is None
+    clock[0] = 61.0
+    pace.arrived()
+    assert pace.seconds_left(100) is None
+    for _ in range(10):
+        clock[0] += 0.1
+        pace.arrived()
+    assert pace.seconds_left(100) == pytest.approx(10.0)
+    assert pace.seconds_left(0) == 0.0
+    clock[0] += 9.0
+    assert pace.seconds_left(100) == pytest.approx(100.0), "a stop is noticed"
