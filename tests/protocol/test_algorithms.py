@@ -28,7 +28,7 @@ def problem(algorithm, **entries):
         (lambda: limen.EntrywiseDescent(0.1, 3), "rule must be callable, got 3"),
         (lambda: limen.EntrywiseDescent(0.1, lambda g: g / jnp.linalg.norm(g)), "treat every entry alone"),
         (lambda: limen.EntrywiseDescent(0.1, lambda g, m: (g, m.sum() + g), 1), "treat every entry alone"),
-        (lambda: limen.EntrywiseDescent(0.1, lambda g: g[:3]), "rule must keep shapes"),
+        (lambda: limen.EntrywiseDescent(0.1, lambda g, m: (g, m[:3]), 1), "rule must keep shapes"),
         (lambda: limen.EntrywiseDescent(0.1, lambda g, m: (g, m)), "its memory if memories > 0 (got 0)"),
         (lambda: limen.OnePassSGD(0.1, momentum=1.0), "momentum must be less than 1.0"),
         (lambda: limen.target("z", entries="one-hot"), "a single entry of size sqrt(d) has no limit"),

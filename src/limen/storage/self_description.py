@@ -97,8 +97,7 @@ def _records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in sorted(folder.glob("*.json")):
         try:
             record = json.loads(path.read_text())
-            known = isinstance(record, dict) and "created" in record and ("record" in record or set(RUN) <= set(record))
         except (OSError, ValueError):
-            known = False
-        if known:
+            continue
+        if isinstance(record, dict) and "created" in record and ("record" in record or set(RUN) <= set(record)):
             yield path.stem, record

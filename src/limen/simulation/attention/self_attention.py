@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_keys
+from limen.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SelfAttention
@@ -16,7 +17,6 @@ from limen.simulation.attention.matrices import random_matrix, value_matrix
 from limen.simulation.attention.starts import reduced_tokens, uniform_tokens
 
 CITATIONS = ("geshkovski2023",)
-MOST_BYTES = 4e9
 
 
 def refuses(problem: object) -> str | None:
@@ -55,10 +55,7 @@ def ensemble(problem: SelfAttention, times: np.ndarray, seeds: Sequence[int], st
     n, d = problem.tokens, problem.dim
     free = problem.isotropic and problem.noise == 0.0
     numbers = len(seeds) * (n * (n if free else d) + (0 if problem.isotropic else 2 * problem.heads * d * d) + n * n)
-    if 8.0 * 4.0 * numbers > MOST_BYTES:
-        raise InputError(
-            f"tokens x dim must fit in {MOST_BYTES / 1e9:g} GB, got {32e-9 * numbers:.1f} GB: take fewer or smaller."
-        )
+    check_memory("tokens x dim", 32.0 * numbers, "take fewer or smaller")
     tokens = reduced_tokens(n, d, seeds) if free else uniform_tokens(n, d, seeds)
     part = problem.feed_forward
     arrays = None if part is None else (np.asarray(part.outer), np.asarray(part.inner), np.asarray(part.bias))

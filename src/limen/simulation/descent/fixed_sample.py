@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from limen.gaussian.keys import stream_key
+from limen.memory import check_memory
 from limen.problem import InputError, Target, TwoLayer
 from limen.simulation.data import draw_inputs, draw_labels
 
 DTYPES = ("float32", "float64")
-LARGEST_BYTES = 8e9
 BLOCK_ENTRIES = 1_000_000
 
 
@@ -32,12 +32,8 @@ def sample_size(problem: TwoLayer, d: int, dtype: str, devices: int = 1) -> int:
     if n < 1:
         raise InputError(f"samples_per_dim times d must be at least 1, got {problem.samples_per_dim * d:g}.")
     size = float(n) * d * jnp.dtype(dtype).itemsize / devices
-    if size > LARGEST_BYTES:
-        where, remedy = " per device" * (devices > 1), " or dtype float32" * (dtype == "float64")
-        raise InputError(
-            f"samples_per_dim * d**2 asks for {size / 1e9:.1f} GB of inputs{where} and must stay below "
-            f"{LARGEST_BYTES / 1e9:g} GB: take a smaller d{remedy}."
-        )
+    where, remedy = " per device" * (devices > 1), " or dtype float32" * (dtype == "float64")
+    check_memory(f"samples_per_dim * d**2, the inputs{where},", size, f"take a smaller d{remedy}")
     return n
 
 

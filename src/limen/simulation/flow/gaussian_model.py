@@ -8,6 +8,7 @@ import numpy as np
 
 from limen.gaussian.hermite import hermite_coefficients
 from limen.gaussian.start_weights import start_weights
+from limen.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, Target, TwoLayer
@@ -23,7 +24,6 @@ from limen.simulation.work import check_flow_work
 
 CITATIONS = ("montanari2025", "sommeijer1998")
 HIGHEST_DEGREE = 4
-LARGEST_BYTES = 2e9
 EXAMINED_DEGREE = 60
 NEGLIGIBLE = 1e-20
 BLOCK_BYTES = 1024 * 1024
@@ -135,11 +135,8 @@ def draw_model(problem: TwoLayer, d: int, seed: int) -> GaussianModel:
     n, series = sample_size(problem, d, "float64"), activation_series(problem)
     size = 8.0 * n * sum(symmetric_dimension(d, degree) for degree in series)
     full = 16.0 * max((float(d) ** degree for degree in series), default=0.0)
-    if size + full > LARGEST_BYTES:
-        raise InputError(
-            f"d must be smaller: Gaussian tensors of degree {max(series)} for {n} samples in d = {d} take "
-            f"{(size + full) / 1e9:.1f} GB, and must stay below {LARGEST_BYTES / 1e9:g} GB."
-        )
+    what = f"d = {d}, with Gaussian tensors of degree {max(series, default=0)} for {n} samples,"
+    check_memory(what, size + full, "take a smaller d")
     target, rest = target_tensors(problem.target, d, tuple(series))
     frame = jnp.eye(problem.target.latents, d, dtype=jnp.float64)
     pure_noise = Target(hermite=(0.0,), noise=problem.target.noise)

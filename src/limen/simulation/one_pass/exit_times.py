@@ -38,6 +38,8 @@ def simulated_exit_times(
     width, d = int(width), int(d)
     check_exit(width, d, rate, noise, fraction, horizon)
     every = seeds_of(seeds)
+    if (steps := horizon * d * width / rate) >= 2**31:
+        raise InputError(f"horizon * d * width / rate must be below 2^31 steps, got {steps:.3g}: take a smaller d.")
     start = sphere_gram(stream_keys(every, d, "exit start"), width + 1, d)
     overlap, gram = start[:, :width, width:], start[:, :width, :width]
     function = as_activation("square").function

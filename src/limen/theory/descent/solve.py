@@ -9,6 +9,7 @@ import xarray as xr
 
 from limen.gaussian.keys import numpy_generators
 from limen.link import hard_subspace
+from limen.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
@@ -27,7 +28,6 @@ from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weigh
 from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
-MOST_BYTES = 8e9
 # Variables along (time, time2, neuron, neuron2) are reported up to this many entries.
 MOST_ENTRIES = 4e6
 
@@ -160,11 +160,7 @@ def checked_memory(problem: TwoLayer, steps: int, paths: int, spectrum: InputVar
     """Bytes a set will take; refused before they are spent."""
     k, m = problem.target.latents, problem.network.width
     bytes_needed = memory_estimate(steps, m, paths, k, spectrum.values.size)
-    if bytes_needed > MOST_BYTES:
-        raise InputError(
-            f"paths x steps² x width² needs {bytes_needed / 1e9:.1f} GB, at most {MOST_BYTES / 1e9:g} are allowed: "
-            f"take fewer than {paths} paths or {steps} steps."
-        )
+    check_memory("paths x steps² x width²", bytes_needed, f"take fewer than {paths} paths or {steps} steps")
     return bytes_needed
 
 
