@@ -225,15 +225,12 @@ def test_linear_network_is_its_own_gaussian_model():
 def test_projected_descent_of_the_linear_gaussian_model_is_that_of_the_network():
     problem = changed(LINEAR, algorithm=limen.GradientDescent(0.7, spherical=True))
     model = limen.simulate(problem, 6, d=D, seeds=1, simulator="sampled-gaussian-model").dataset
-    full = limen.simulate(problem, 6, d=D, seeds=1, dtype="float64").dataset
-    # One batch of all samples: mini-batch SGD is projected descent as well.
-    batch = limen.simulate(problem, 6, d=D, seeds=1, simulator="minibatch-sgd", batch=100, dtype="float64").dataset
-    for network in (full, batch):
-        np.testing.assert_allclose(model.train_loss, network.train_loss, rtol=1e-6)
-        overlap = network.overlap.values[0, :, :, 0]
-        np.testing.assert_allclose(model.overlap[0, :, :, 0], np.c_[overlap[:, :2].mean(1), overlap[:, 2]], atol=1e-6)
-        own = np.einsum("tsjj->tsj", network.correlation.values[0]).mean(axis=-1)
-        np.testing.assert_allclose(model.correlation[0], own, atol=1e-6)
+    network = limen.simulate(problem, 6, d=D, seeds=1, dtype="float64").dataset
+    np.testing.assert_allclose(model.train_loss, network.train_loss, rtol=1e-6)
+    overlap = network.overlap.values[0, :, :, 0]
+    np.testing.assert_allclose(model.overlap[0, :, :, 0], np.c_[overlap[:, :2].mean(1), overlap[:, 2]], atol=1e-6)
+    own = np.einsum("tsjj->tsj", network.correlation.values[0]).mean(axis=-1)
+    np.testing.assert_allclose(model.correlation[0], own, atol=1e-6)
     assert list(model.step) == list(range(7))
 
 

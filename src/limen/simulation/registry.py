@@ -8,7 +8,6 @@ from limen.gaussian.start_weights import LARGEST_D_WITH_WEIGHTS
 from limen.method import Method
 from limen.simulation.attention.self_attention import attention_particles
 from limen.simulation.descent.gradient_descent import gradient_descent
-from limen.simulation.descent.minibatch_sgd import minibatch_sgd
 from limen.simulation.effective.mixture_training import mixture_chain, mixture_sgd, xor_chain, xor_sgd
 from limen.simulation.effective.spherical_chain import spherical_chain
 from limen.simulation.effective.spherical_sgd import spherical_sgd
@@ -22,13 +21,11 @@ from limen.simulation.one_pass.overlap_chain import overlap_chain
 
 # An exact chain answers the same problems as the training it reduces and stands after it: by name, or where d is too
 # large (REDUCTIONS).
-# minibatch_sgd answers the same problems as gradient_descent and stands after it: it is used by name.
 # sampled_gaussian_model answers problems of gradient_flow and gradient_descent, stands after both and is used by name.
 SIMULATORS: tuple[Method, ...] = (
     one_pass_sgd,
     overlap_chain,
     gradient_descent,
-    minibatch_sgd,
     gradient_flow,
     sampled_gaussian_model,
     ridge_flow_simulation,

@@ -43,19 +43,32 @@ def block_rows(n: int, d: int) -> int:
 
 
 def draw_sample(
-    target: Target, n: int, frame: jax.Array, seed: int, inputs: str, deviations: jax.Array | None = None
+    target: Target,
+    n: int,
+    frame: jax.Array,
+    seed: int,
+    inputs: str,
+    deviations: jax.Array | None = None,
+    along_axes: bool = True,
 ) -> Sample:
     r"""$n$ inputs of the law `inputs` and their labels; `frame` (k, d) holds the latent directions.
 
-    `deviations` (d,) are the standard deviations of the coordinates, 1 by default. Drawn in single precision, then
-    given the dtype of `frame`, so that both precisions train on the same sample.
+    `deviations` (d,) are the standard deviations of the coordinates, 1 by default; `along_axes`: whether the directions
+    are the first axes where the inputs are standard normal. Drawn in single precision, then given the dtype
+    of `frame`, so that both precisions train on the same sample.
     """
-    return _draw(target, inputs, n, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
+    return _draw(target, inputs, n, along_axes, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _draw(
-    target: Target, inputs: str, n: int, frame: jax.Array, deviations: jax.Array | None, key: jax.Array
+    target: Target,
+    inputs: str,
+    n: int,
+    along_axes: bool,
+    frame: jax.Array,
+    deviations: jax.Array | None,
+    key: jax.Array,
 ) -> Sample:
     k, d = frame.shape
     input_key, label_key = jax.random.split(key)
@@ -70,6 +83,6 @@ def _draw(
         return jax.lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), i * rows, axis=0)
 
     x = jax.lax.fori_loop(0, -(-n // rows), draw_rows, jnp.zeros((n, d), frame.dtype))
-    along_axes = inputs == "gaussian" and deviations is None
+    along_axes = along_axes and inputs == "gaussian" and deviations is None
     z = (x[:, :k] if along_axes else x @ frame.T).astype(jnp.float32)
     return Sample(x, draw_labels(label_key, target, z).astype(frame.dtype))

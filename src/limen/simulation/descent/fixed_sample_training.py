@@ -1,4 +1,4 @@
-"""Training on a fixed sample: what full-batch descent and mini-batch SGD have in common."""
+"""Training on a fixed sample: what it starts from, what is recorded, and the result made of it."""
 
 from typing import Any, NamedTuple
 
@@ -11,11 +11,13 @@ from limen.gaussian.block_starts import spectral_weights
 from limen.gaussian.eigenspaces import coordinate_variances
 from limen.gaussian.start_weights import start_weights
 from limen.problem import GradientDescent, TwoLayer
-from limen.problem.algorithms import beyond_plain, constant_step
+from limen.problem.algorithms import Descent, Entrywise, beyond_plain, plain_units
 from limen.result import Result
 from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.descent.sharded_sample import draw_sharded
+from limen.simulation.descent.target_frame import carried, target_frame
+from limen.simulation.record import diverged
 from limen.simulation.training_record import (
     Observables,
     observe,
@@ -25,16 +27,6 @@ from limen.simulation.training_record import (
     two_time_correlation,
 )
 from limen.simulation.two_layer_gradient import Weights
-
-
-class Rule(NamedTuple):
-    r"""Numbers of the update: $\eta$, its value for the second layer (0 when that is fixed), $1-\eta\lambda$,
-    `initial_norm`."""
-
-    step: jax.Array
-    second_step: jax.Array
-    shrinkage: jax.Array
-    norm: jax.Array
 
 
 class Setting(NamedTuple):
@@ -48,7 +40,6 @@ class Setting(NamedTuple):
     start: Weights
     bias: jax.Array
     frame: jax.Array
-    rule: Rule
     deviations: jax.Array | None = None
     counts: jax.Array | None = None
 
@@ -67,6 +58,17 @@ def refuses(problem: object) -> str | None:
     """Why training on a fixed sample cannot run the problem, or None."""
     if not isinstance(problem, TwoLayer):
         return "it trains two-layer networks."
+    if not isinstance(problem.algorithm, Descent):
+        return f"it runs descent on a fixed sample, not {type(problem.algorithm).__name__}."
+    return None
+
+
+def refuses_plain(problem: object) -> str | None:
+    """Why training by plain gradient descent on the whole sample cannot run the problem, or None."""
+    reason = refuses(problem)
+    if reason is not None:
+        return reason
+    assert isinstance(problem, TwoLayer)
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it runs GradientDescent, not {type(problem.algorithm).__name__}."
     return beyond_plain(problem.algorithm)
@@ -79,48 +81,37 @@ def prepare(
     dtype: str,
     mesh: Mesh | None = None,
 ) -> Setting:
-    """Sample, first weights and update of one seed. The size of the inputs is checked before they are drawn.
+    """Sample and first weights of one seed. The size of the inputs is checked before they are drawn.
 
-    The directions of the target have the same weight per dimension in every eigenspace; with a `mesh` the rows of the
-    inputs are spread over its devices.
+    The directions of the target are the first axes where nothing can tell; with rules that treat entries alone, or
+    entries of a law of their own, they are drawn; with several variances they have the same weight per dimension in
+    every eigenspace. With a `mesh` the rows of the inputs are spread over its devices.
     """
     n = sample_size(problem, d, dtype, 1 if mesh is None else mesh.size)
-    algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
-    assert isinstance(algorithm, GradientDescent)
+    network, k = problem.network, problem.target.latents
 
     def array(value: Any) -> jax.Array:
         return jnp.asarray(value, dtype)
 
     frame, first, deviations = np.eye(k, d), start_weights(problem, d, seed), None
     law, spectrum = problem.inputs.law, problem.inputs.spectrum
-    if spectrum.isotropic:
+    seen_entries = isinstance(problem.algorithm, Entrywise) or problem.target.entries != "gaussian"
+    along_axes = not (seen_entries and spectrum.isotropic and law == "gaussian")
+    if not along_axes:
+        frame = target_frame(problem.target, d, seed)
+        first = carried(first, frame)
+    elif spectrum.isotropic:
         frame, first = (spread(vectors, k, seed, law) for vectors in (frame, first))
     else:
         first, frame = spectral_weights(problem, d, seed)
         deviations = array(np.sqrt(coordinate_variances(spectrum, d)))
-    step = constant_step(algorithm)
-    rule = Rule(
-        step=array(step),
-        second_step=array(step if network.train_second_layer else 0.0),
-        shrinkage=array(1.0 - step * algorithm.weight_decay),
-        norm=array(network.initial_norm),
-    )
     start = Weights(array(first), array(network.per_neuron("second_layer")))
     counts = None
     if mesh is None:
-        sample = draw_sample(problem.target, n, array(frame), seed, law, deviations)
+        sample = draw_sample(problem.target, n, array(frame), seed, law, deviations, along_axes)
     else:
-        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, law, deviations)
-    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), rule, deviations, counts)
-
-
-def updated(rule: Rule, spherical: bool, weights: Weights, gradient: Weights) -> Weights:
-    r"""$\theta_j\leftarrow(1-\eta\lambda)\theta_j-\eta\nabla_{\theta_j}$, then back to the sphere if `spherical`;
-    $a_j\leftarrow a_j-\eta\nabla_{a_j}$. Weight decay acts on the first layer only."""
-    first = rule.shrinkage * weights.first - rule.step * gradient.first
-    if spherical:
-        first = first * (rule.norm / jnp.linalg.norm(first, axis=1, keepdims=True))
-    return Weights(first, weights.second - rule.second_step * gradient.second)
+        sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, law, deviations, along_axes)
+    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), deviations, counts)
 
 
 def keeps_path(setting: Setting, times: np.ndarray) -> bool:
@@ -129,14 +120,19 @@ def keeps_path(setting: Setting, times: np.ndarray) -> bool:
     return stores_weights(times.size, width, d, setting.start.first.dtype.itemsize)
 
 
-def recorded(weights: Weights, setting: Setting, train_loss: jax.Array, with_path: bool) -> Record:
+def recorded_with_path(weights: Weights, train_loss: jax.Array, setting: Setting) -> Record:
+    """`recorded`, and the first layer."""
+    return recorded(weights, train_loss, setting)._replace(path=weights.first)
+
+
+def recorded(weights: Weights, train_loss: jax.Array, setting: Setting) -> Record:
     r"""The record of one time. Fields of inputs of covariance $\Sigma$ have covariances $\theta_j^\top\Sigma\theta_l$
     and $\theta_j^\top\Sigma\theta_{*r}$."""
     fields = None
     if setting.deviations is not None:
         scaled = Weights(weights.first * setting.deviations, weights.second)
         fields = observe(scaled, setting.frame * setting.deviations)
-    return Record(observe(weights, setting.frame), train_loss, weights.first if with_path else None, fields)
+    return Record(observe(weights, setting.frame), train_loss, None, fields)
 
 
 def training_result(
@@ -156,6 +152,8 @@ def training_result(
     dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
     dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])
     status = f"{what} on n = {n} samples in d = {d}."
+    if isinstance(problem.algorithm, Entrywise):
+        status = f"{status[:-1]}; {plain_units(problem.algorithm, d)}."
     if record.path is None:
         status = f"{status[:-1]}; two-time correlations left out (too many times and neurons: take fewer times)."
     else:
@@ -164,5 +162,5 @@ def training_result(
         dataset = dataset.assign_coords(time2=times)
     finite = stayed_finite(dataset)
     if not finite:
-        status = f"training diverged at d = {d}: take a smaller step."
+        status = diverged(d)
     return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), citations)

@@ -14,7 +14,8 @@ from limen.problem.algorithms import constant_step
 from limen.problem.times import time_grid
 from limen.simulation.data import draw_labels
 from limen.simulation.descent.fixed_sample import sample_size
-from limen.simulation.descent.fixed_sample_training import refuses
+from limen.simulation.descent.fixed_sample_training import refuses_plain
+from limen.simulation.record import record
 from limen.simulation.two_layer_gradient import Functions, functions_of
 
 
@@ -34,7 +35,7 @@ def many_targets(problem: TwoLayer, times: object, d: int, seed: int, targets: i
 
     Cost: inputs are drawn once; $4nd$ operations per target and step, as products of matrices.
     """
-    reason = refuses(problem)
+    reason = refuses_plain(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
         reason = "it trains one neuron with a fixed second layer."
     reason = reason or problem.inputs.unlike_isotropic()
@@ -87,16 +88,15 @@ def _train(
     start = jax.random.normal(start_key, (count, d), jnp.float32)
     start = numbers.norm * start / jnp.linalg.norm(start, axis=1, keepdims=True)
 
-    def step(_: jax.Array, weights: jax.Array) -> jax.Array:
+    def step(weights: jax.Array) -> jax.Array:
         fields = jnp.einsum("nd,md->nm", x, weights) + numbers.bias
         values, slopes = jax.jvp(functions.activation, (fields,), (jnp.ones_like(fields),))
         factors = functions.slope(y, numbers.second * values) * numbers.second * slopes
         new = numbers.shrinkage * weights - numbers.step * (factors.T @ x) / n
         return new * (numbers.norm / jnp.linalg.norm(new, axis=1, keepdims=True)) if spherical else new
 
-    def interval(weights: jax.Array, length: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        weights = jax.lax.fori_loop(0, length, step, weights)
+    def observe(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
         own = weights[:, : count * k].reshape(count, count, k)[jnp.arange(count), jnp.arange(count)]
-        return weights, (own, (weights**2).sum(axis=1))
+        return own, (weights**2).sum(axis=1)
 
-    return jax.lax.scan(interval, start, intervals)[1]
+    return record(step, observe, start, intervals)

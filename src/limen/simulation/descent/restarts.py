@@ -11,14 +11,32 @@ import xarray as xr
 
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.algorithms import constant_step
 from limen.result import Result
 from limen.simulation.descent.fixed_sample import Sample, sample_size
-from limen.simulation.descent.fixed_sample_training import Rule, prepare, refuses
+from limen.simulation.descent.fixed_sample_training import prepare, refuses_plain
 from limen.simulation.population_loss import population_losses
+from limen.simulation.record import diverged, record
 from limen.simulation.two_layer_gradient import Functions, functions_of
 
 CITATIONS = ("montanari2026",)
 BLOCK_BYTES = 1024 * 1024
+
+
+class Rule(NamedTuple):
+    r"""$\eta$, $1-\eta\lambda$, `initial_norm`."""
+
+    step: jax.Array
+    shrinkage: jax.Array
+    norm: jax.Array
+
+
+class Trainings(NamedTuple):
+    """What a step carries: weights (starts, d), train losses (starts,) and gradients (starts, d) at them."""
+
+    weights: jax.Array
+    losses: jax.Array
+    gradients: jax.Array
 
 
 class Record(NamedTuple):
@@ -50,7 +68,7 @@ def restarts(
     the time of one. The second layer is fixed.
     """
     began = time.perf_counter()
-    reason = refuses(problem)
+    reason = refuses_plain(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
         reason = "it trains one neuron with a fixed second layer."
     reason = reason or problem.inputs.unlike_isotropic()
@@ -68,10 +86,9 @@ def restarts(
     )
     n, setting = sample_size(problem, d, "float32"), prepare(many, d, seed, "float32")
     steps = np.rint(times).astype(np.int32)
-    # Steps before the first time are an interval whose record is dropped.
-    extra = int(steps[0] > 0)
-    intervals = np.diff(steps, prepend=0 if extra else steps[:0], append=steps[-1] + 1)
-    record = _train(
+    step = constant_step(problem.algorithm)
+    numbers = (step, 1.0 - step * problem.algorithm.weight_decay, problem.network.initial_norm)
+    found = _train(
         functions_of(problem),
         problem.algorithm.spherical,
         setting.sample,
@@ -80,11 +97,10 @@ def restarts(
         setting.start.second[0],
         setting.bias[0],
         setting.frame,
-        setting.rule,
-        jnp.asarray(intervals),
+        Rule(*(jnp.asarray(number, jnp.float32) for number in numbers)),
+        jnp.asarray(np.diff(steps, prepend=0)),
     )
-    record = Record(*(part[extra:] for part in record))
-    overlap, square, train = (np.asarray(part, dtype=float) for part in record)
+    overlap, square, train = (np.asarray(part, dtype=float) for part in found)
     along = ("seed", "start", "time")
     dataset = xr.Dataset(
         {
@@ -99,7 +115,7 @@ def restarts(
     finite = bool(np.isfinite(square).all())
     status = f"{starts} trainings on n = {n} samples in d = {d}."
     if not finite:
-        status = f"training diverged at d = {d}: take a smaller step."
+        status = diverged(d)
     statistics = {"seconds": time.perf_counter() - began}
     return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
 
@@ -126,12 +142,11 @@ def _train(
     rule: Rule,
     intervals: jax.Array,
 ) -> Record:
-    """A record, then as many steps as the interval has, on the first `n` samples."""
+    """As many steps as the interval has on the first `n` samples, then a record."""
     drawn, d = sample.x.shape
     rows = min(drawn, max(1, BLOCK_BYTES // (d * sample.x.dtype.itemsize)))
 
-    def step(weights: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Weights after a step, train losses before it."""
+    def measured(weights: jax.Array) -> Trainings:
 
         def add_block(i: jax.Array, total: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             # The last block is moved back until it fits; rows already seen, or beyond n, do not count.
@@ -148,14 +163,15 @@ def _train(
 
         total = (jnp.zeros(len(weights), weights.dtype), jnp.zeros_like(weights))
         losses, gradient = jax.lax.fori_loop(0, -(-n // rows), add_block, total)
-        new = rule.shrinkage * weights - rule.step * gradient / n
+        return Trainings(weights, losses / n, gradient)
+
+    def step(state: Trainings) -> Trainings:
+        new = rule.shrinkage * state.weights - rule.step * state.gradients / n
         if spherical:
             new = new * (rule.norm / jnp.linalg.norm(new, axis=1, keepdims=True))
-        return new, losses / n
+        return measured(new)
 
-    def interval(weights: jax.Array, length: jax.Array) -> tuple[jax.Array, Record]:
-        after, losses = step(weights)
-        record = Record(weights @ frame.T, (weights**2).sum(axis=1), losses)
-        return jax.lax.fori_loop(1, length, lambda _, weights: step(weights)[0], after), record
+    def observe(state: Trainings) -> Record:
+        return Record(state.weights @ frame.T, (state.weights**2).sum(axis=1), state.losses)
 
-    return jax.lax.scan(interval, first, intervals)[1]
+    return record(step, observe, measured(first), intervals)

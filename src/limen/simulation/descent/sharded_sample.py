@@ -32,6 +32,7 @@ def draw_sharded(
     seed: int,
     inputs: str,
     deviations: jax.Array | None = None,
+    along_axes: bool = True,
 ) -> tuple[Sample, jax.Array]:
     r"""The sample of `draw_sample`, and which of its rows count (1 or 0).
 
@@ -39,15 +40,16 @@ def draw_sharded(
     last device, or that one device would have drawn over, do not count. Labels need the latent coordinates of all
     samples, $nk$ numbers, on every device.
     """
-    return _draw(mesh, target, inputs, n, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
+    return _draw(mesh, target, inputs, n, along_axes, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _draw(
     mesh: Mesh,
     target: Target,
     inputs: str,
     n: int,
+    along_axes: bool,
     frame: jax.Array,
     deviations: jax.Array | None,
     key: jax.Array,
@@ -69,8 +71,8 @@ def _draw(
             return jax.lax.dynamic_update_slice_in_dim(x, block.astype(x.dtype), i * rows, axis=0)
 
         x = jax.lax.fori_loop(0, per_device, draw_block, jnp.zeros((per_device * rows, d), frame.dtype))
-        along_axes = inputs == "gaussian" and deviations is None
-        return x, (x[:, :k] if along_axes else x @ frame.T).astype(jnp.float32)
+        axes = along_axes and inputs == "gaussian" and deviations is None
+        return x, (x[:, :k] if axes else x @ frame.T).astype(jnp.float32)
 
     draw = jax.shard_map(
         draw_rows, mesh=mesh, in_specs=(whole, whole, whole), out_specs=(split, split), check_vma=False
