@@ -205,7 +205,8 @@ def _general(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_la
             functions, target.uses_inner_noise, jnp.asarray(points), jnp.asarray(target.noise), jnp.asarray(bias), parts
         )
     )
-    return Losses(*sets.mean(axis=2).T, _error(sets.transpose(2, 0, 1)))
+    test, excess = sets.mean(axis=2).T
+    return Losses(test, excess, _error(sets.transpose(2, 0, 1)))
 
 
 def _root(matrix: np.ndarray) -> np.ndarray:

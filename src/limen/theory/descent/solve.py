@@ -213,11 +213,12 @@ def _conditioned_observables(problem: TwoLayer, found: Run, grid: np.ndarray) ->
     at, k = grid.astype(int), problem.target.latents
     coefficients = found.coefficients[at]
     overlap, gram = coefficients[:, :, :k], np.einsum("tic,tjc->tij", coefficients, coefficients)
-    test, excess = population_losses(problem, overlap, gram, found.second_layer[at])
+    losses = population_losses(problem, overlap, gram, found.second_layer[at])
     variables: dict[str, Any] = {
         "train_loss": (("time",), found.train_loss[at]),
-        "test_loss": (("time",), test),
-        "excess_risk": (("time",), excess),
+        "test_loss": (("time",), losses.test),
+        "excess_risk": (("time",), losses.excess),
+        "quadrature_error": (("time",), losses.test_error),
         "overlap": (("time", "neuron", "latent"), overlap),
         "gram": (("time", "neuron", "neuron2"), gram),
         "second_layer": (("time", "neuron"), found.second_layer[at]),

@@ -127,7 +127,8 @@ def _nodes(panels: Refined) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         else:
             nodes, weights = panel_nodes(low, high)
         found.append((nodes, weights * normal_density(nodes), np.repeat(panels.owner[here], nodes.shape[1])))
-    return tuple(np.concatenate([np.ravel(part) for part in parts]) for parts in zip(*found, strict=True))
+    nodes, weights, owners = (np.concatenate([np.ravel(one[part]) for one in found]) for part in range(3))
+    return nodes, weights, owners
 
 
 def _sobol(target: Target, size: int) -> LatentRule:

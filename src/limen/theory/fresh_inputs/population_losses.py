@@ -59,9 +59,9 @@ def population_losses(
     `second_layer` (time, m).
 
     Square loss: $10^{-8}$ of $E h^2+E f^2$ for up to two latent coordinates (noise inside a formula counts as one),
-    jumps and kinks included, and some $10^{-5}$ for more, or where many neurons meet many times. Other losses: $10^{-6}$ for
-    one neuron and one coordinate, else some $10^{-5}$ to $10^{-4}$. The errors are estimates of what was reached. Times
-    that are not finite give NaN.
+    jumps and kinks included, and some $10^{-5}$ for more, or where many neurons meet many times. Other losses:
+    $10^{-6}$ for one neuron and one coordinate, else some $10^{-5}$ to $10^{-4}$. The errors are estimates of what was
+    reached. Times that are not finite give NaN.
     """
     known = np.isfinite(gram).all(axis=(1, 2)) & np.isfinite(overlap).all(axis=(1, 2))
     known &= np.isfinite(second_layer).all(axis=1)
