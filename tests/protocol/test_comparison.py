@@ -82,7 +82,7 @@ def test_two_times_swapped_are_caught():
     generator = np.random.default_rng(6)
     times = np.arange(6.0)
     kernel = np.exp(-0.3 * np.maximum(times[:, None] - times, 0.0) - 0.1 * times)
-    noise = 0.02 * generator.standard_normal((16, 6, 6))
+    noise = 0.01 * generator.standard_normal((16, 6, 6))
     coords = {"time": times, "time2": times}
     dims = ("time", "time2")
     truth = Result(xr.Dataset({"response": (dims, kernel)}, coords), {}, "theory")
@@ -114,10 +114,10 @@ def test_bad_input_is_refused():
     good = simulation(runs(np.random.default_rng(0), 8))
     with pytest.raises(InputError, match="first the theory"):
         compare(good, theory(curve()))
-    other = Result(xr.Dataset({"risk": ("time", curve())}, {"time": TIMES + 1}), {}, "theory")
+    other = Result(xr.Dataset({"risk": ("time", curve())}, {"time": TIMES + 1}), {"type": "test"}, "theory")
     with pytest.raises(InputError, match="different times"):
         compare(other, good)
     with pytest.raises(InputError, match="share no variable"):
-        compare(Result(xr.Dataset({"loss": ("time", curve())}, {"time": TIMES}), {}, "theory"), good)
+        compare(Result(xr.Dataset({"loss": ("time", curve())}, {"time": TIMES}), {"type": "test"}, "theory"), good)
     with pytest.raises(InputError, match="variables must be among risk"):
         compare(theory(curve()), good, variables=["loss"])

@@ -1,0 +1,51 @@
+"""`compare`: theory against simulation."""
+
+from collections.abc import Sequence
+
+from limen.comparison.measure import measure
+from limen.comparison.pairs import check_seeds, check_specs, matched, shared_variables, size_of
+from limen.comparison.verdict import RESOLUTION, TOLERANCE, Comparison, check_rule, judge
+from limen.result import Result
+
+
+def compare(
+    theory: Result | Sequence[Result],
+    simulation: Result | Sequence[Result],
+    variables: Sequence[str] | None = None,
+    *,
+    resolution: float = RESOLUTION,
+    tolerance: float = TOLERANCE,
+    differing: Sequence[str] = (),
+) -> Comparison:
+    r"""Compares a prediction with simulations of the same problem at the same times.
+
+    For each shared variable the mean over seeds of simulation minus theory (paired seed by seed where the theory
+    has one row per seed) is held against a simultaneous 99% band over all its points: max-|t|, seeds resampled; exact
+    binomial for fractions of outcomes. All are parts of the variable's range.
+
+    *disagrees*: somewhere deviation minus band exceeds the resolution; *agrees*: deviation plus band is below the
+    tolerance everywhere, and the sentence says the number; else *cannot tell*, and the sentence says what would decide.
+    With simulations of two or more sizes the part of the deviation that falls as $A d^{-q}$ is taken out, as far as the
+    data show it.
+
+    A dataset says what the comparison could not know: attributes of a theory's variable `error` (its own standard
+    error: a number or the name of a variable) and `spread` (the standard deviation of one run); of a variable of either
+    witness `outcomes` (it is the fraction of so many outcomes); of a theory's dataset `finite_size_order` ($q$, by
+    default 1) and `caveat` (a sentence about a known effect, said where it does not agree).
+
+    Args:
+        theory: one result, or one per simulation.
+        simulation: one result, or one per size.
+        variables: names to compare; by default all that both have.
+        resolution: differences smaller than this part of the range are never judged.
+        tolerance: what *agrees* promises.
+        differing: fields of the specs that may differ, e.g. `("inputs",)` to test universality.
+    """
+    check_rule(resolution, tolerance)
+    pairs = matched(theory, simulation)
+    check_specs(pairs, differing)
+    names = shared_variables(pairs, variables)
+    check_seeds(pairs)
+    measured = [measure(name, pairs) for name in names]
+    caveat = str(pairs[-1][0].dataset.attrs.get("caveat", ""))
+    return judge(measured, tuple(size_of(pair[1]) for pair in pairs), resolution, tolerance, caveat)

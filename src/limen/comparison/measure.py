@@ -1,0 +1,181 @@
+"""One variable, point by point: deviation, band, finite-size part, all as parts of the variable's range."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from limen.comparison.bands import count_band, outcome_band, simultaneous_band
+from limen.comparison.pairs import Pair, size_of
+from limen.comparison.sizes import combined_band, finite_size_part
+from limen.problem.spec import InputError
+
+FEWEST_SEEDS = 5
+# The theory's own error is a standard deviation: 99% of a normal law lie within this many.
+OWN_ERRORS = 2.576
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A variable at its points, flattened; all are parts of its range.
+
+    `deviation` is simulation minus theory, averaged over seeds; `band` the half-width of its simultaneous 99% band, of
+    which `own` comes from the theory's own error; `allowance` the part that falls with size. `diverged` counts points
+    where both witnesses left the finite numbers, `broken` says where only one of them did.
+    """
+
+    name: str
+    deviation: np.ndarray
+    band: np.ndarray
+    own: np.ndarray
+    allowance: np.ndarray
+    variable: xr.DataArray
+    seeds: int
+    broken: tuple[str, int] | None = None
+    diverged: int = 0
+    both_from: int | None = None
+
+    def place(self, at: int) -> dict[str, float]:
+        """Coordinates of a point."""
+        return _place(self.variable, at)
+
+
+def measure(name: str, pairs: Sequence[Pair]) -> Measured:
+    """Deviation and band of one variable.
+
+    Args:
+        name: a variable that both witnesses have.
+        pairs: theory and simulation at each size, the largest last.
+    """
+    theory, simulation = (result.dataset[name] for result in pairs[-1])
+    scale = variable_range(theory, simulation)
+    differences = [_rows(name, pair)[0] / scale for pair in pairs]
+    last = differences[-1]
+    points = last.shape[1]
+    zero = np.zeros(points)
+    broken, both = _not_finite(pairs[-1], name)
+    if broken is not None:
+        return Measured(name, zero, zero, zero, zero, simulation, last.shape[0], broken)
+    both_from = int(both.argmax()) if both.any() else None
+    differences = [np.where(both, 0.0, part) for part in differences]
+    if any(not np.isfinite(part).all() for part in differences):
+        raise InputError(f"{name} is not finite at a smaller size: leave that size out.")
+    mean = differences[-1].mean(axis=0)
+    seeds = min(part.shape[0] for part in differences)
+    if seeds < FEWEST_SEEDS:
+        return Measured(
+            name, mean, np.full(points, np.nan), zero, zero, simulation, seeds, None, int(both.sum()), both_from
+        )
+    own = np.where(both, 0.0, OWN_ERRORS * _own_error(name, pairs[-1]) / scale)
+    bands = [_band(name, pair, part, scale) for pair, part in zip(pairs, differences, strict=True)]
+    sizes = np.array([size_of(pair[1]) for pair in pairs], dtype=float)
+    errors = [part.std(axis=0, ddof=1) / np.sqrt(part.shape[0]) for part in differences]
+    order = float(pairs[-1][0].dataset.attrs.get("finite_size_order", 1.0))
+    means = np.array([part.mean(axis=0) for part in differences])
+    allowance, weights = finite_size_part(sizes, means, np.array(errors), order)
+    band = combined_band(weights, [np.where(both, 0.0, part) for part in bands]) + own
+    return Measured(name, mean, band, own, allowance, simulation, seeds, None, int(both.sum()), both_from)
+
+
+def variable_range(theory: xr.DataArray, simulation: xr.DataArray) -> float:
+    """What deviations are a part of: the range of theory and mean simulation over all points.
+
+    One number, and a variable that hardly moves, is measured by its size.
+    """
+    centre = simulation.mean("seed").values
+    values = np.concatenate([np.ravel(theory.values), np.ravel(centre)])
+    values = values[np.isfinite(values)]
+    if values.size == 0:
+        return 1.0
+    spread, size = float(np.ptp(values)), float(np.abs(values).max())
+    if centre.size == 1:
+        # One number has no range, and its deviation must not serve as one.
+        return size or 1.0
+    return spread if spread > 0.02 * size else (size or 1.0)
+
+
+def _rows(name: str, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
+    """Simulation minus theory, and the simulation: one row per seed, all other dimensions flattened."""
+    theory, simulation = (result.dataset[name] for result in pair)
+    difference = simulation - theory
+    # A theory made seed by seed may hold more seeds than were simulated, never fewer.
+    order = [dim for dim in simulation.dims if dim != "seed"]
+    count = simulation.sizes["seed"]
+    rows = difference.transpose("seed", *order).values.reshape(count, -1)
+    return rows, simulation.transpose("seed", *order).values.reshape(count, -1)
+
+
+def _band(name: str, pair: Pair, scaled: np.ndarray, scale: float) -> np.ndarray:
+    values = _rows(name, pair)[1]
+    spread = _along(name, pair, "spread") / scale
+    band = simultaneous_band(scaled, spread)
+    mean = scaled.mean(axis=0)
+    trials = _trials(name, pair, values)
+    if trials:
+        exact = outcome_band(values, trials, mean * scale) / scale
+        # Outcomes of one seed that depend on each other (several starts on one sample) vary more than independent ones.
+        return np.maximum(exact, band) if trials > 1 else exact
+    if np.all(np.isfinite(values)) and np.array_equal(values, np.rint(values)):
+        return np.maximum(band, count_band(values, mean) / scale)
+    return band
+
+
+def _trials(name: str, pair: Pair, values: np.ndarray) -> int:
+    """Outcomes behind one value: as marked by `outcomes`, 1 where a variable is 0 or 1 in every run, else 0."""
+    for result in reversed(pair):
+        marked = result.dataset[name].attrs.get("outcomes")
+        if marked is not None:
+            return int(marked)
+    if not np.isin(values, (0.0, 1.0)).all():
+        return 0
+    expected = pair[0].dataset[name].values
+    between = bool(((expected > 0.0) & (expected < 1.0)).any())
+    inside = bool(((expected >= 0.0) & (expected <= 1.0)).all())
+    return int(inside and (between or np.ptp(values) > 0.0))
+
+
+def _own_error(name: str, pair: Pair) -> np.ndarray:
+    return np.nan_to_num(np.abs(_along(name, pair, "error")), nan=0.0)
+
+
+def _along(name: str, pair: Pair, attribute: str) -> np.ndarray:
+    """A number, or a variable named by an attribute of the theory's variable, at every point."""
+    theory, simulation = pair[0].dataset, pair[1].dataset[name].isel(seed=0)
+    stated = theory[name].attrs.get(attribute)
+    if stated is None:
+        return np.zeros(simulation.size)
+    if not isinstance(stated, str):
+        return np.full(simulation.size, float(stated))
+    held = theory[stated]
+    held = held.max("seed") if "seed" in held.dims else held
+    return np.ravel((xr.zeros_like(simulation, dtype=float) + held).transpose(*simulation.dims).values)
+
+
+def _not_finite(pair: Pair, name: str) -> tuple[tuple[str, int] | None, np.ndarray]:
+    """The first point where one witness alone is not finite (who, where), and the points where both are not."""
+    theory, simulation = (result.dataset[name] for result in pair)
+    flat = [dim for dim in simulation.dims if dim != "seed"]
+    runs = simulation.transpose("seed", *flat)
+    wrong_runs = ~np.isfinite(runs.values).reshape(runs.sizes["seed"], -1)
+    expanded = xr.zeros_like(simulation.isel(seed=0), dtype=bool)
+    per_point = theory.copy(data=~np.isfinite(theory.values))
+    per_point = per_point.any("seed") if "seed" in per_point.dims else per_point
+    wrong_theory = np.ravel((expanded | per_point).transpose(*flat).values)
+    wrong_simulation = wrong_runs.any(axis=0)
+    if (wrong_simulation & ~wrong_theory).any():
+        at = int((wrong_simulation & ~wrong_theory).argmax())
+        return (f"{int(wrong_runs[:, at].sum())} of {wrong_runs.shape[0]} runs", at), wrong_theory
+    if (wrong_theory & ~wrong_simulation).any():
+        return ("the theory", int((wrong_theory & ~wrong_simulation).argmax())), wrong_theory
+    return None, wrong_theory & wrong_simulation
+
+
+def _place(variable: xr.DataArray, flat: int) -> dict[str, float]:
+    rest = variable.isel(seed=0)
+    index = np.unravel_index(flat, rest.shape) if rest.ndim else ()
+    return {
+        str(dim): float(rest[dim].values[i]) if dim in rest.coords else float(i)
+        for dim, i in zip(rest.dims, index, strict=True)
+        if dim not in rest.coords or np.issubdtype(rest[dim].dtype, np.number)
+    }

@@ -1,0 +1,240 @@
+"""The rule: what a deviation, a band, a resolution and a tolerance say, and the sentence that says it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from limen.comparison.measure import FEWEST_SEEDS, Measured
+from limen.problem.spec import InputError
+
+Verdict = Literal["agrees", "disagrees", "cannot tell"]
+RESOLUTION = 0.01
+TOLERANCE = 0.05
+MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class VariableComparison:
+    """One variable; all numbers are parts of its range.
+
+    `deviation`, `band` and `allowance` stand at the point that decided (`where`); `within` is the largest deviation
+    that band and allowance leave possible, over all points. `measured` has every point.
+    """
+
+    name: str
+    deviation: float
+    band: float
+    allowance: float
+    within: float
+    verdict: Verdict
+    where: dict[str, float]
+    measured: Measured = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every shared variable, and one sentence about all of them."""
+
+    variables: tuple[VariableComparison, ...]
+    verdict: Verdict
+    sentence: str
+    seeds: int
+    sizes: tuple[int, ...]
+    resolution: float = RESOLUTION
+    tolerance: float = TOLERANCE
+    caveat: str = ""
+
+    def __getitem__(self, name: str) -> VariableComparison:
+        for variable in self.variables:
+            if variable.name == name:
+                return variable
+        raise KeyError(f"{name!r} was not compared; these were: {', '.join(v.name for v in self.variables)}")
+
+    def judged(self, resolution: float = RESOLUTION, tolerance: float = TOLERANCE) -> "Comparison":
+        """The same measurement under another resolution and tolerance."""
+        return judge([variable.measured for variable in self.variables], self.sizes, resolution, tolerance, self.caveat)
+
+    def __str__(self) -> str:
+        width = max(16, *(len(v.name) + 2 for v in self.variables))
+        lines = [f"{'variable':<{width}}{'deviation':>10}{'band':>10}{'allowance':>10}  verdict"]
+        lines += [
+            "".join([f"{v.name:<{width}}", *(f"{_percent(x):>10}" for x in (v.deviation, v.band, v.allowance))])
+            + f"  {v.verdict}"
+            for v in self.variables
+        ]
+        return "\n".join([*lines, self.sentence])
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data for JSON; a number that does not exist is None."""
+        return {
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "seeds": self.seeds,
+            "sizes": list(self.sizes),
+            "resolution": self.resolution,
+            "tolerance": self.tolerance,
+            "variables": {
+                v.name: {
+                    "deviation": _number(v.deviation), "band": _number(v.band), "allowance": _number(v.allowance),
+                    "within": _number(v.within), "verdict": v.verdict, "where": v.where,
+                }
+                for v in self.variables
+            },
+        }  # fmt: skip
+
+
+def judge(
+    measured: Sequence[Measured], sizes: tuple[int, ...], resolution: float, tolerance: float, caveat: str = ""
+) -> Comparison:
+    """Applies the rule to every variable and says the result."""
+    check_rule(resolution, tolerance)
+    variables = tuple(_judge_variable(one, resolution, tolerance) for one in measured)
+    verdicts = {variable.verdict for variable in variables}
+    verdict: Verdict = (
+        "disagrees" if "disagrees" in verdicts else "cannot tell" if "cannot tell" in verdicts else "agrees"
+    )
+    seeds = min(one.seeds for one in measured)
+    sentence = _sentence(verdict, variables, seeds, sizes, resolution, tolerance)
+    if caveat and verdict != "agrees":
+        sentence = f"{sentence} {caveat}"
+    return Comparison(variables, verdict, sentence, seeds, sizes, resolution, tolerance, caveat)
+
+
+def check_rule(resolution: float, tolerance: float) -> None:
+    """Refuses a resolution and a tolerance that leave nothing to judge."""
+    if not (0.0 <= resolution < tolerance <= 1.0):
+        raise InputError(
+            f"resolution and tolerance must satisfy 0 <= resolution < tolerance <= 1, got {resolution} and {tolerance}."
+        )
+
+
+def _judge_variable(measured: Measured, resolution: float, tolerance: float) -> VariableComparison:
+    name, nan = measured.name, float("nan")
+    if measured.broken is not None:
+        where = measured.place(measured.broken[1])
+        return VariableComparison(name, nan, nan, 0.0, nan, "disagrees", where, measured)
+    deviation = np.abs(measured.deviation)
+    if measured.seeds < FEWEST_SEEDS:
+        at = int(deviation.argmax())
+        return VariableComparison(
+            name, float(deviation[at]), nan, 0.0, nan, "cannot tell", measured.place(at), measured
+        )
+    left = np.maximum(deviation - measured.allowance, 0.0)
+    excess, within = left - measured.band, left + measured.band
+    at = int(excess.argmax())
+    verdict: Verdict = "disagrees"
+    if not excess[at] > resolution:
+        at = int(within.argmax())
+        verdict = "agrees" if within[at] < tolerance else "cannot tell"
+    return VariableComparison(
+        name,
+        float(deviation[at]),
+        float(measured.band[at]),
+        float(measured.allowance[at]),
+        float(within.max()),
+        verdict,
+        measured.place(at),
+        measured,
+    )
+
+
+def _sentence(
+    verdict: Verdict,
+    variables: Sequence[VariableComparison],
+    seeds: int,
+    sizes: tuple[int, ...],
+    resolution: float,
+    tolerance: float,
+) -> str:
+    where = f"size {sizes[-1]}" if sizes[-1] else "this size"
+    diverged = next((v for v in variables if v.measured.both_from is not None), None)
+    before = ""
+    if diverged is not None:
+        place = _place_words(diverged.measured.place(diverged.measured.both_from or 0))
+        before = f"Theory and simulation both diverge{f' from {place} on' if place else ''} ({diverged.name}). "
+        if diverged.measured.diverged == diverged.measured.deviation.size:
+            before = f"Theory and simulation both diverge ({diverged.name}). "
+    if verdict == "disagrees":
+        return before + _disagreement(variables, where)
+    if seeds < FEWEST_SEEDS:
+        return f"{before}Cannot tell: {seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least 8."
+    if verdict == "cannot tell":
+        worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
+        return before + _indecision(worst, seeds, resolution, tolerance)
+    worst = max(variables, key=lambda v: v.within)
+    taken = max(v.allowance for v in variables)
+    # Where the finite-size part is smaller than what is never judged, it needs no word.
+    apart = f", the part that falls with size ({taken:.1%}) set apart" if taken > resolution else ""
+    size = f"within {worst.within:.1%} of range (99%), {seeds} seeds{apart}"
+    return f"{before}Theory agrees with simulation at {where}: {size}."
+
+
+def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
+    broken = next((v for v in variables if v.measured.broken is not None), None)
+    if broken is not None and broken.measured.broken is not None:
+        who, at = broken.measured.broken
+        place = _place_words(broken.measured.place(at))
+        verb = "are" if who.endswith("runs") else "is"
+        return (
+            f"Theory disagrees with simulation at {where}: {broken.name} of {who} {verb} not finite"
+            f"{f' at {place}' if place else ''}, and the other witness is."
+        )
+    wrong = max((v for v in variables if v.verdict == "disagrees"), key=lambda v: v.deviation - v.allowance - v.band)
+    place = _place_words(wrong.where)
+    allowed = f" and {wrong.allowance:.1%} fall with size" if wrong.allowance > 0.0 else ""
+    return (
+        f"Theory disagrees with simulation at {where}: {wrong.name} is off by {wrong.deviation:.1%} of its range"
+        f"{f' at {place}' if place else ''}, where the 99% band is {_percent(wrong.band)}{allowed}."
+    )
+
+
+def _indecision(worst: VariableComparison, seeds: int, resolution: float, tolerance: float) -> str:
+    """Why it is open, and how many seeds, or what else, would decide."""
+    measured = worst.measured
+    open_ = (
+        f"Cannot tell: {worst.name} is off by {worst.deviation:.1%} of its range with a 99% band of "
+        f"{_percent(worst.band)} from {seeds} seeds, and {tolerance:.1%} is asked for"
+    )
+    if measured.own.max() >= tolerance:
+        return (
+            f"{open_}; the theory's own error ({measured.own.max():.1%}) is the larger part: ask it for more precision."
+        )
+    wanted = seeds_that_decide(measured, resolution, tolerance)
+    if wanted > MOST_SEEDS:
+        return f"{open_}; more seeds than the {MOST_SEEDS} allowed would be needed: take a larger size."
+    return f"{open_}; about {wanted} seeds (or a larger size) would decide."
+
+
+def seeds_that_decide(measured: Measured, resolution: float, tolerance: float) -> int:
+    r"""The smallest number of seeds at which this deviation would be judged, its band falling as $n^{-1/2}$.
+
+    Either every point comes within the tolerance, or one of them beyond the resolution.
+    """
+    left = np.maximum(np.abs(measured.deviation) - measured.allowance, 0.0)
+    band = measured.band - measured.own
+    with np.errstate(divide="ignore", invalid="ignore"):
+        agree = (band / (tolerance - left - measured.own)) ** 2
+        agree = np.where(tolerance - left - measured.own > 0.0, agree, np.inf)
+        differ = (band / (left - resolution - measured.own)) ** 2
+        differ = np.where(left - resolution - measured.own > 0.0, differ, np.inf)
+    factor = min(float(agree.max()), float(differ.min()))
+    if not np.isfinite(factor) or factor * measured.seeds > 1e9:
+        return 10**9
+    return max(int(np.ceil(factor * measured.seeds)), measured.seeds + 1)
+
+
+def _place_words(where: dict[str, float]) -> str:
+    return ", ".join(f"{dim} {value:g}" for dim, value in where.items())
+
+
+def _percent(value: float) -> str:
+    """A percentage with two digits that count, or a dash where there is none."""
+    if not np.isfinite(value):
+        return "-"
+    return f"{value:.2%}" if value < 0.1 else f"{value:.1%}" if value < 10.0 else "over 1000%"
+
+
+def _number(value: float) -> float | None:
+    return value if np.isfinite(value) else None
