@@ -1,10 +1,17 @@
 """The comparison itself, measured: how often it is wrong, and what it catches."""
 
+import json
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
+import limen
 from limen.comparison import compare, simultaneous_band
+from limen.comparison.bands import count_band, outcome_band
 from limen.problem import InputError
 from limen.result import Result
 
@@ -121,3 +128,206 @@ def test_bad_input_is_refused():
         compare(Result(xr.Dataset({"loss": ("time", curve())}, {"time": TIMES}), {"type": "test"}, "theory"), good)
     with pytest.raises(InputError, match="variables must be among risk"):
         compare(theory(curve()), good, variables=["loss"])
+
+
+OUTCOMES = {
+    "normal": (lambda g, shape: g.standard_normal(shape), 0.0),
+    "exponential": (lambda g, shape: g.standard_exponential(shape), 1.0),
+    "lognormal": (lambda g, shape: np.exp(0.5 * g.standard_normal(shape)), float(np.exp(0.125))),
+}
+
+
+def scalar_verdict(draws: np.ndarray, expected: float, **attributes: object) -> str:
+    """One number per run against its mean, in units in which the mean is 1."""
+    seeds = tuple(range(draws.size))
+    run = xr.Dataset({"time": ("seed", draws)}, {"seed": list(seeds)}, {"d": 50})
+    limit = xr.Dataset({"time": ((), expected, attributes)})
+    return compare(Result(limit, {}, "theory"), Result(run, {}, "simulation", seeds=seeds)).verdict
+
+
+@pytest.mark.parametrize("seeds", [8, 16, 32])
+@pytest.mark.parametrize("law", OUTCOMES)
+def test_skewed_outcomes_rarely_raise_an_alarm(law, seeds):
+    draw, mean = OUTCOMES[law]
+    values = draw(np.random.default_rng(seeds), (8000, seeds)) + 1.0
+    half = np.array([float(simultaneous_band(row[:, None])[0]) for row in values[:1500]])
+    wrong = np.abs(values[:1500].mean(axis=1) - 1.0 - mean) > half
+    assert wrong.mean() <= 0.025
+
+
+@pytest.mark.parametrize("seeds", [8, 16, 32])
+def test_two_humps_raise_no_alarm_where_the_theory_knows_the_spread(seeds):
+    generator = np.random.default_rng(8)
+    alarms = {"known": 0, "unknown": 0}
+    for _ in range(200):
+        draws = (generator.random(seeds) < 0.1) + 0.02 * generator.standard_normal(seeds)
+        alarms["known"] += scalar_verdict(draws, 0.1, spread=0.3) == "disagrees"
+        alarms["unknown"] += scalar_verdict(draws, 0.1) == "disagrees"
+    assert alarms["known"] <= 4
+    # Without that knowledge an escape that no seed shows cannot be in the band: (9/10)^seeds of all cases.
+    assert alarms["unknown"] / 200 == pytest.approx(0.9**seeds, abs=0.12)
+    assert scalar_verdict((np.arange(seeds) % 2).astype(float), 0.1, spread=0.3) != "agrees"
+
+
+def fraction_pair(fractions: np.ndarray, expected: np.ndarray, trials: int | None) -> tuple[Result, Result]:
+    seeds = tuple(range(fractions.shape[0]))
+    marked = {} if trials is None else {"outcomes": trials}
+    run = xr.Dataset({"success": (("seed", "ratio"), fractions, marked)}, {"seed": list(seeds)}, {"d": 50})
+    limit = xr.Dataset({"success": ("ratio", expected)})
+    return Result(limit, {}, "theory"), Result(run, {}, "simulation", seeds=seeds)
+
+
+@pytest.mark.parametrize("trials", [None, 12])
+def test_equal_outcomes_have_a_band(trials):
+    expected = np.array([1.0, 0.99, 0.9, 0.5, 0.1, 0.01, 0.0])
+    generator = np.random.default_rng(9)
+    count = trials or 1
+    verdicts = [
+        compare(*fraction_pair(generator.binomial(count, expected, (10, expected.size)) / count, expected, trials))
+        for _ in range(150)
+    ]
+    assert sum(found.verdict == "disagrees" for found in verdicts) <= 3
+    all_ones = compare(*fraction_pair(np.ones((10, 1)), np.array([0.97]), trials))["success"]
+    assert all_ones.band == pytest.approx(1.0 - 0.005 ** (0.1 / count), rel=1e-9)
+    assert all_ones.verdict == "cannot tell"
+    wrong = np.array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    caught = [
+        compare(*fraction_pair(generator.binomial(count, expected, (40, expected.size)) / count, wrong, trials)).verdict
+        for _ in range(50)
+    ]
+    assert caught.count("disagrees") == 50
+
+
+def test_clopper_pearson_by_its_definition():
+    hits, total = 7, 20
+    values = np.zeros((total, 1))
+    values[:hits] = 1.0
+    upper = hits / total + outcome_band(values, 1, np.array([-1.0]))[0]
+    lower = hits / total - outcome_band(values, 1, np.array([1.0]))[0]
+    assert stats.binom.cdf(hits, total, upper) == pytest.approx(0.005, rel=1e-9)
+    assert stats.binom.sf(hits - 1, total, lower) == pytest.approx(0.005, rel=1e-9)
+
+
+def test_counts_that_are_all_equal_have_a_band():
+    values = np.full((10, 2), 3.0)
+    assert count_band(values, np.array([0.2, 0.0])).tolist() == [pytest.approx(1.0 - 0.005**0.1), 0.0]
+
+
+def test_the_theorys_own_error_widens_the_band():
+    generator = np.random.default_rng(10)
+    run = simulation(runs(generator, 64, spread=0.005))
+    off = theory(curve() + 0.04)
+    assert compare(off, run).verdict == "disagrees"
+    stated = off.dataset.assign(risk_spread=("time", np.full(TIMES.size, 0.015)))
+    stated.risk.attrs["error"] = "risk_spread"
+    forgiven = compare(Result(stated, off.spec, "theory"), run)
+    assert forgiven.verdict == "cannot tell"
+    assert "own error" in forgiven.sentence or "seeds" in forgiven.sentence
+    stated.risk.attrs["error"] = 0.0005
+    assert compare(Result(stated, off.spec, "theory"), run).verdict == "disagrees"
+
+
+@pytest.mark.parametrize("order", [0.5, 1.0])
+def test_sizes_are_extrapolated_with_the_power_the_theory_states(order):
+    generator = np.random.default_rng(11)
+
+    def at(d: int, offset: float = 0.0) -> Result:
+        shift = (0.08 * (d / 100) ** -order + offset) * np.sin(TIMES) ** 2
+        return simulation(runs(generator, 64, spread=0.003) + shift, d)
+
+    limit = theory(curve())
+    stated = Result(limit.dataset.assign_attrs(finite_size_order=order), limit.spec, "theory")
+    assert compare(stated, [at(d) for d in (100, 200, 400)]).verdict == "agrees"
+    assert compare(stated, [at(d, 0.06) for d in (100, 200, 400)]).verdict == "disagrees"
+
+
+def test_several_sizes_keep_their_power():
+    generator = np.random.default_rng(12)
+    found = {"one": 0, "two": 0}
+    for _ in range(60):
+        small, large = (simulation(runs(generator, 12, spread=0.035), d) for d in (200, 400))
+        found["one"] += compare(theory(curve(2.2)), large).verdict == "disagrees"
+        found["two"] += compare(theory(curve(2.2)), [small, large]).verdict == "disagrees"
+    assert found["two"] >= 0.8 * found["one"] > 30
+
+
+def test_resolution_and_tolerance_are_two_numbers_one_can_set():
+    run = simulation(np.tile(curve() + 0.02, (8, 1)) + 1e-4 * np.random.default_rng(0).standard_normal((8, 60)))
+    found = compare(theory(curve()), run)
+    assert found.verdict == "disagrees"
+    assert "off by 2.0%" in found.sentence
+    assert compare(theory(curve()), run, resolution=0.03).verdict == "agrees"
+    assert found.judged(0.03, 0.05).verdict == "agrees"
+    assert found.judged(0.03, 0.05).sentence.startswith("Theory agrees with simulation at size 100: within 2.1%")
+    assert "(99%)" in found.judged(0.03, 0.05).sentence
+    for bad in ((-0.1, 0.05), (0.05, 0.05), (0.01, 2.0), (float("nan"), 0.05)):
+        with pytest.raises(InputError, match="resolution and tolerance must satisfy"):
+            compare(theory(curve()), run, resolution=bad[0], tolerance=bad[1])
+
+
+def test_one_sentence_for_everything_that_can_be_odd():
+    values = runs(np.random.default_rng(13), 8, spread=0.01)
+    good = theory(curve())
+    for seeds in (1, 2):
+        said = compare(good, simulation(values[:seeds]))
+        assert said.verdict == "cannot tell"
+        assert f"{seeds} seed" in said.sentence
+        assert "inf" not in str(said)
+        assert "nan" not in str(said)
+    assert "seeds" in compare(good, simulation(values[:5])).sentence
+    equal = compare(good, simulation(np.tile(curve(), (8, 1))))
+    assert equal.verdict == "agrees"
+    assert "within 0.0%" in equal.sentence
+    assert equal.describe()["variables"]["risk"]["band"] == 0.0
+    one_run = values.copy()
+    one_run[2, 30:] = np.nan
+    said = compare(good, simulation(one_run))
+    assert said.verdict == "disagrees"
+    assert "1 of 8 runs are not finite at time" in said.sentence
+    broken = curve()
+    broken[40:] = np.inf
+    assert "risk of the theory is not finite" in compare(theory(broken), simulation(values)).sentence
+    both = values.copy()
+    both[:, 40:] = np.inf
+    said = compare(theory(broken), simulation(both))
+    assert said.verdict == "agrees"
+    assert said.sentence.startswith("Theory and simulation both diverge from time 2.71186 on (risk).")
+    assert json.dumps(said.describe(), allow_nan=False)
+    twice = simulation(values)
+    with pytest.raises(InputError, match="seed 3 stands twice"):
+        compare(good, replace(twice, seeds=(0, 1, 2, 3, 3, 5, 6, 7)))
+    with pytest.raises(KeyError, match="'nope' was not compared; these were: risk"):
+        compare(good, twice)["nope"]
+
+
+def test_too_many_seeds_are_never_asked_for():
+    noisy = runs(np.random.default_rng(14), 8, spread=3.0)
+    said = compare(theory(curve()), simulation(noisy))
+    assert said.verdict == "cannot tell"
+    assert "more seeds than the 1000 allowed" in said.sentence
+    some = compare(theory(curve()), simulation(runs(np.random.default_rng(14), 8, spread=0.04))).sentence
+    assert 8 < int(re.search(r"about (\d+) seeds", some).group(1)) <= 1000
+
+
+def test_problems_that_differ_are_named():
+    problem = limen.TwoLayer(limen.target("z"), limen.network(1, "tanh"), limen.OnePassSGD(0.1))
+    other = limen.TwoLayer(limen.target("z**3"), limen.network(1, "tanh"), limen.OnePassSGD(0.1))
+    slow = limen.TwoLayer(limen.target("z"), limen.network(1, "tanh"), limen.OnePassSGD(0.05))
+    values = runs(np.random.default_rng(15), 8, spread=0.01)
+    good, run = theory(curve()), simulation(values)
+    predicted = replace(good, spec=problem.describe())
+    with pytest.raises(InputError, match=r"target: z against z\*\*3"):
+        compare(predicted, replace(run, spec=other.describe()))
+    with pytest.raises(InputError, match=r"algorithm.rate: 0.1 against 0.05"):
+        compare(predicted, replace(run, spec=slow.describe()))
+    assert compare(predicted, replace(run, spec=slow.describe()), differing=("algorithm",)).verdict == "agrees"
+    with pytest.raises(InputError, match="list of names"):
+        compare(predicted, run, differing="algorithm")
+
+
+def test_a_known_effect_is_said_where_it_shows():
+    run = simulation(runs(np.random.default_rng(16), 16, spread=0.005))
+    for offset, shown in ((0.0, False), (0.1, True)):
+        limit = theory(curve() + offset)
+        told = Result(limit.dataset.assign_attrs(caveat="Digits are not Gaussian."), limit.spec, "theory")
+        assert compare(told, run).sentence.endswith("Digits are not Gaussian.") == shown

@@ -3,12 +3,14 @@
 import json
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from limen.cli.options import options_of
+from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
 from limen.experiments.experiment import Experiment
 from limen.experiments.registry import experiment_class
 from limen.problem.spec import InputError
@@ -29,23 +31,53 @@ def run_command(name: str) -> click.Command:
             help=f"number of simulated runs  [default: {experiment.default_seeds}]",
         ),
         click.Option(["--theory-only"], is_flag=True, help="no simulation"),
+        click.Option(
+            _rule_names(experiment, "resolution"), type=click.FLOAT, default=RESOLUTION, show_default=True,
+            help="part of a variable's range below which no difference is judged",
+        ),
+        click.Option(
+            _rule_names(experiment, "tolerance"), type=click.FLOAT, default=TOLERANCE, show_default=True,
+            help="part of a variable's range within which theory and simulation must agree",
+        ),
         click.Option(["--fresh"], is_flag=True, help="compute again what the store has"),
         click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
         click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
     ]  # fmt: skip
 
-    def command(seeds: int | None, theory_only: bool, fresh: bool, out: Path, as_json: bool, **parameters: Any) -> None:
+    def command(
+        seeds: int | None,
+        theory_only: bool,
+        verdict_resolution: float,
+        verdict_tolerance: float,
+        fresh: bool,
+        out: Path,
+        as_json: bool,
+        **parameters: Any,
+    ) -> None:
         given = {name: value for name, value in parameters.items() if value is not None}
-        execute(experiment(**given), seeds, theory_only, fresh, out, as_json)
+        execute(experiment(**given), seeds, theory_only, fresh, out, as_json, (verdict_resolution, verdict_tolerance))
 
     help_text = (experiment.__doc__ or "").strip()
     return click.Command(name, callback=command, params=[*options_of(experiment), *common], help=help_text)
 
 
+def _rule_names(experiment: type[Experiment], name: str) -> list[str]:
+    """`--verdict-NAME`, and `--NAME` unless a parameter of the experiment is called so."""
+    taken = name in experiment.model_fields
+    return [f"verdict_{name}", f"--verdict-{name}", *([] if taken else [f"--{name}"])]
+
+
 def execute(
-    experiment: Experiment, seeds: int | None, theory_only: bool, fresh: bool, out: Path, as_json: bool
+    experiment: Experiment,
+    seeds: int | None,
+    theory_only: bool,
+    fresh: bool,
+    out: Path,
+    as_json: bool,
+    rule: tuple[float, float] = (RESOLUTION, TOLERANCE),
 ) -> None:
-    """Runs one experiment from the command line."""
+    """Runs one experiment from the command line; `rule` is the resolution and the tolerance of the comparison."""
+    check_rule(*rule)
     if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, got {seeds:,}.")
     count = 0 if theory_only else (seeds or experiment.default_seeds)
@@ -57,6 +89,8 @@ def execute(
         finished = run_experiment(
             experiment, range(count), store, fresh=fresh, on_theory=progress.theory, on_seed=progress.seed
         )
+    if finished.comparison is not None:
+        finished = replace(finished, comparison=finished.comparison.judged(*rule))
     remember(store, finished)
     files = save(finished, out)
     if as_json:

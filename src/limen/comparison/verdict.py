@@ -208,21 +208,22 @@ def _indecision(worst: VariableComparison, seeds: int, resolution: float, tolera
 
 
 def seeds_that_decide(measured: Measured, resolution: float, tolerance: float) -> int:
-    r"""The smallest number of seeds at which this deviation would be judged, its band falling as $n^{-1/2}$.
+    r"""A number of seeds at which the verdict would be made, bands falling as $n^{-1/2}$.
 
-    Either every point comes within the tolerance, or one of them beyond the resolution.
+    With a band of half the way from resolution to tolerance every deviation is judged; fewer seeds do where the present
+    deviation stays: every point comes within the tolerance, or one that stands out of its band beyond the resolution.
     """
     left = np.maximum(np.abs(measured.deviation) - measured.allowance, 0.0)
     band = measured.band - measured.own
+    rooms = {
+        "any deviation": 0.5 * (tolerance - resolution) - measured.own,
+        "agree": tolerance - left - measured.own,
+        "differ": np.where(left > measured.band, left - resolution - measured.own, 0.0),
+    }
     with np.errstate(divide="ignore", invalid="ignore"):
-        agree = (band / (tolerance - left - measured.own)) ** 2
-        agree = np.where(tolerance - left - measured.own > 0.0, agree, np.inf)
-        differ = (band / (left - resolution - measured.own)) ** 2
-        differ = np.where(left - resolution - measured.own > 0.0, differ, np.inf)
-    factor = min(float(agree.max()), float(differ.min()))
-    if not np.isfinite(factor) or factor * measured.seeds > 1e9:
-        return 10**9
-    return max(int(np.ceil(factor * measured.seeds)), measured.seeds + 1)
+        factors = {name: np.where(room > 0.0, (band / room) ** 2, np.inf) for name, room in rooms.items()}
+    factor = min(factors["any deviation"].max(), factors["agree"].max(), factors["differ"].min())
+    return max(int(np.ceil(min(factor, 1e6) * measured.seeds)), measured.seeds + 1)
 
 
 def _place_words(where: dict[str, float]) -> str:
