@@ -13,6 +13,7 @@ from limen.cli.options import options_of
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
+from limen.experiments.index import entry_of, outdated
 from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import draw
 from limen.result import merge
@@ -42,7 +43,7 @@ def test_an_experiment_declares_itself(name):
         assert field.description, f"{name}.{field_name} needs one line"
         assert not field.is_required(), f"{name}.{field_name} needs a default"
     assert kind.size_field in kind.model_fields
-    assert len(options_of(kind)) == len(kind.model_fields)
+    assert len(options_of(entry_of(kind))) == len(kind.model_fields)
     kind(**kind.quick)
 
 
@@ -86,3 +87,7 @@ def test_threads_may_ask_for_experiments_at_once():
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120.0)
     assert (found.stdout, found.stderr) == ("True\n", "")
+
+
+def test_the_index_of_the_gallery_is_what_the_classes_say():
+    assert outdated() == [], "run `python -m limen.experiments.index`"

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from limen.interruption import Stopped, listen
 
@@ -25,6 +26,11 @@ class Experiments(click.Group):
 
         return run_command(cmd_name)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        from limen.cli.completion import experiments
+
+        return [*experiments(incomplete), *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Experiments"):
             formatter.write_text(", ".join(self.list_commands(ctx)))
@@ -37,6 +43,18 @@ class SweptExperiments(Experiments):
         from limen.cli.sweep import sweep_command
 
         return sweep_command(cmd_name)
+
+
+def _run_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from limen.cli.completion import runs
+
+    return runs(context, parameter, incomplete)
+
+
+def _sweep_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from limen.cli.completion import sweeps
+
+    return sweeps(context, parameter, incomplete)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -73,7 +91,7 @@ def sweeps(context: click.Context, as_json: bool) -> None:
 
 
 @sweeps.command(name="show")
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="ID", shell_complete=_sweep_identifiers)
 @click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
 def show_sweep(identifier: str, as_json: bool) -> None:
     """What a sweep asks for, how far it is, what failed and why."""
@@ -83,7 +101,7 @@ def show_sweep(identifier: str, as_json: bool) -> None:
 
 
 @sweeps.command(name="export")
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="ID", shell_complete=_sweep_identifiers)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("limen-out"), help="folder for the files")
 @click.option("--quantity", default=None, help="what the figure shows")
 @click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
@@ -95,7 +113,7 @@ def export_sweep(identifier: str, out: Path, quantity: str | None, as_json: bool
 
 
 @sweeps.command(name="cancel")
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="ID", shell_complete=_sweep_identifiers)
 def cancel(identifier: str) -> None:
     """Stop a sweep wherever it runs; its results are kept, and the same command takes it up again."""
     from limen.cli.sweep import cancel_sweep
@@ -147,21 +165,32 @@ def store_gc(keep_outdated: bool, dry_run: bool, as_json: bool) -> None:
 
 
 @limen.command(name="list")
-def list_experiments() -> None:
-    """Every experiment: name, source, one line."""
-    from limen.cli.tables import experiments_table
+@click.argument("words", nargs=-1, metavar="[WORD]...")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def list_experiments(words: tuple[str, ...], as_json: bool) -> None:
+    """Every experiment: name, source, one line; with words, those that have them (`limen list attention`)."""
+    from limen.cli.gallery import list_experiments
 
-    click.echo(experiments_table(), nl=False)
+    list_experiments(words, as_json)
 
 
 @limen.command()
-@click.argument("identifier", metavar="ID")
+@click.argument("identifier", metavar="ID", shell_complete=_run_identifiers)
 @click.option("--out", type=click.Path(path_type=Path), default=None, help="redraw the figure into this folder")
 def show(identifier: str, out: Path | None) -> None:
     """What a stored run is; with --out its figure is drawn again."""
     from limen.cli.show import show_run
 
     show_run(identifier, out)
+
+
+@limen.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what makes a shell complete limen's commands: `limen completion bash >> ~/.bashrc`."""
+    from limen.cli.completion import script
+
+    click.echo(script(shell))
 
 
 @limen.command()

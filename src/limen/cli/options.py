@@ -1,46 +1,32 @@
-"""Command-line options made from an experiment's fields."""
-
-import types
-import typing
-from typing import Any, Literal
+"""Command-line options made from the fields of an experiment."""
 
 import click
-from pydantic.fields import FieldInfo
 
-from limen.experiments.experiment import Experiment
+from limen.cli.plain_text import plain
+from limen.experiments.index import Entry, Parameter
+
+# The learning rate goes by the name it has in its chapter; the other is understood too.
+LEARNING_RATE = {"step": "rate", "rate": "step"}
 
 
-def options_of(experiment: type[Experiment]) -> list[click.Parameter]:
-    """One option per field, with its bounds, default and one line; `--size` also sets the size field."""
+def options_of(entry: Entry) -> list[click.Parameter]:
+    """One option per field, with its bounds, default and one line; `--size` also sets the size."""
+    names = {parameter.name for parameter in entry.parameters}
     options: list[click.Parameter] = []
-    for name, field in experiment.model_fields.items():
-        flag = "--" + name.replace("_", "-")
-        names = [flag, "--size"] if name == experiment.size_field else [flag]
-        options.append(
-            click.Option(
-                [*names, name],
-                type=_type(field.annotation),
-                default=None,
-                help=f"{field.description or ''}{_bounds(field)}  [default: {field.default}]",
-            )
-        )
+    for parameter in entry.parameters:
+        flags = ["--" + parameter.name.replace("_", "-")]
+        other = LEARNING_RATE.get(parameter.name, "")
+        if other and other not in names:
+            flags.append(f"--{other}")
+        if parameter.name == entry.size:
+            flags.append("--size")
+        bounds = f" ({parameter.bounds})" if parameter.bounds else ""
+        help_text = f"{plain(parameter.description)}{bounds}  [default: {parameter.default}]"
+        options.append(click.Option([*flags, parameter.name], type=_type(parameter), default=None, help=help_text))
     return options
 
 
-def _type(annotation: Any) -> click.ParamType:
-    if isinstance(annotation, types.UnionType):
-        annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
-    if typing.get_origin(annotation) is Literal:
-        return click.Choice([str(value) for value in typing.get_args(annotation)])
-    return {int: click.INT, float: click.FLOAT, bool: click.BOOL}.get(annotation, click.STRING)
-
-
-def _bounds(field: FieldInfo) -> str:
-    symbols = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-    parts = [
-        f"{symbol} {getattr(bound, name):g}"
-        for bound in field.metadata
-        for name, symbol in symbols.items()
-        if isinstance(getattr(bound, name, None), (int, float))
-    ]
-    return f" ({', '.join(parts)})" if parts else ""
+def _type(parameter: Parameter) -> click.ParamType:
+    if parameter.kind == "choice":
+        return click.Choice(parameter.choices)
+    return {"integer": click.INT, "number": click.FLOAT, "switch": click.BOOL}.get(parameter.kind, click.STRING)

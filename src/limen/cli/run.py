@@ -5,39 +5,38 @@ import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from limen.cli.options import options_of
-from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
-from limen.experiments.experiment import Experiment
+from limen.cli.plain_text import paragraphs
+from limen.experiments.index import Entry, entry
 from limen.experiments.registry import experiment_class
-from limen.problem.spec import InputError
-from limen.storage import FileStore, Run
-from limen.storage import run as run_experiment
-from limen.storage.remembered import remember
-from limen.storage.run import MOST_SEEDS
+
+if TYPE_CHECKING:
+    from limen.experiments.experiment import Experiment
+    from limen.storage import Run
 
 DEFAULT_OUT = Path("limen-out")
 
 
 def run_command(name: str) -> click.Command:
     """The command of one experiment."""
-    experiment = experiment_class(name)
+    known = entry(name)
     common: list[click.Parameter] = [
         click.Option(
             ["--seeds"], type=click.INT, default=None,
-            help=f"number of simulated runs  [default: {experiment.default_seeds}]",
+            help=f"number of simulated runs  [default: {known.seeds}]",
         ),
         click.Option(["--theory-only"], is_flag=True, help="no simulation"),
         click.Option(
-            _rule_names(experiment, "resolution"), type=click.FLOAT, default=RESOLUTION, show_default=True,
-            help="part of a variable's range below which no difference is judged",
+            _rule_names(known, "resolution"), type=click.FLOAT, default=None,
+            help="part of a variable's range below which no difference is judged  [default: 0.01]",
         ),
         click.Option(
-            _rule_names(experiment, "tolerance"), type=click.FLOAT, default=TOLERANCE, show_default=True,
-            help="part of a variable's range within which theory and simulation must agree",
+            _rule_names(known, "tolerance"), type=click.FLOAT, default=None,
+            help="part of a variable's range within which theory and simulation must agree  [default: 0.05]",
         ),
         click.Option(["--fresh"], is_flag=True, help="compute again what the store has"),
         click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
@@ -47,50 +46,58 @@ def run_command(name: str) -> click.Command:
     def command(
         seeds: int | None,
         theory_only: bool,
-        verdict_resolution: float,
-        verdict_tolerance: float,
+        verdict_resolution: float | None,
+        verdict_tolerance: float | None,
         fresh: bool,
         out: Path,
         as_json: bool,
         **parameters: Any,
     ) -> None:
         given = {name: value for name, value in parameters.items() if value is not None}
-        execute(experiment(**given), seeds, theory_only, fresh, out, as_json, (verdict_resolution, verdict_tolerance))
+        rule = {"resolution": verdict_resolution, "tolerance": verdict_tolerance}
+        execute(experiment_class(name)(**given), seeds, theory_only, fresh, out, as_json, rule)
 
-    help_text = (experiment.__doc__ or "").strip()
-    return click.Command(name, callback=command, params=[*options_of(experiment), *common], help=help_text)
+    return click.Command(name, callback=command, params=[*options_of(known), *common], help=paragraphs(known.text))
 
 
-def _rule_names(experiment: type[Experiment], name: str) -> list[str]:
+def _rule_names(known: Entry, name: str) -> list[str]:
     """`--verdict-NAME`, and `--NAME` unless a parameter of the experiment is called so."""
-    taken = name in experiment.model_fields
+    taken = any(parameter.name == name for parameter in known.parameters)
     return [f"verdict_{name}", f"--verdict-{name}", *([] if taken else [f"--{name}"])]
 
 
 def execute(
-    experiment: Experiment,
+    experiment: "Experiment",
     seeds: int | None,
     theory_only: bool,
     fresh: bool,
     out: Path,
     as_json: bool,
-    rule: tuple[float, float] = (RESOLUTION, TOLERANCE),
+    rule: dict[str, float | None],
 ) -> None:
     """Runs one experiment from the command line; `rule` is the resolution and the tolerance of the comparison."""
-    check_rule(*rule)
+    from limen.cli.progress import Progress
+    from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
+    from limen.problem.spec import InputError
+    from limen.storage import FileStore
+    from limen.storage import run as run_experiment
+    from limen.storage.remembered import remember
+    from limen.storage.run import MOST_SEEDS
+
+    resolution = RESOLUTION if rule["resolution"] is None else rule["resolution"]
+    tolerance = TOLERANCE if rule["tolerance"] is None else rule["tolerance"]
+    check_rule(resolution, tolerance)
     if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, got {seeds:,}.")
     count = 0 if theory_only else (seeds or experiment.default_seeds)
     check_writable(out)
     store = FileStore()
-    from limen.cli.progress import Progress
-
     with Progress(experiment.name, count) as progress:
         finished = run_experiment(
             experiment, range(count), store, fresh=fresh, on_theory=progress.theory, on_seed=progress.seed
         )
     if finished.comparison is not None:
-        finished = replace(finished, comparison=finished.comparison.judged(*rule))
+        finished = replace(finished, comparison=finished.comparison.judged(resolution, tolerance))
     remember(store, finished)
     files = save(finished, out)
     if as_json:
@@ -101,7 +108,7 @@ def execute(
         print_run(finished, files)
 
 
-def save(run: Run, out: Path) -> dict[str, str]:
+def save(run: "Run", out: Path) -> dict[str, str]:
     """Writes figure (png and pdf) and datasets of a run; returns what lies where."""
     from limen.plot import save_figure
 
@@ -118,7 +125,7 @@ def save(run: Run, out: Path) -> dict[str, str]:
     return {name: str(path) for name, path in files.items()}
 
 
-def summary(run: Run, files: dict[str, str]) -> dict[str, Any]:
+def summary(run: "Run", files: dict[str, str]) -> dict[str, Any]:
     """The JSON object of a run; a number that is not finite becomes the text "inf", "-inf" or "nan"."""
     headline = run.experiment.headline(run.theory, run.simulation)
     return finite(
@@ -153,4 +160,6 @@ def check_writable(out: Path) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
+        from limen.problem.spec import InputError
+
         raise InputError(f"--out {str(out)!r} cannot be written: {error.strerror}.") from None

@@ -13,6 +13,7 @@ import click
 from limen.cli.options import options_of
 from limen.cli.run import DEFAULT_OUT, check_writable, finite
 from limen.experiments.experiment import Experiment
+from limen.experiments.index import entry, entry_of
 from limen.interruption import Stopped
 from limen.problem.spec import InputError
 from limen.storage import FileStore
@@ -26,8 +27,8 @@ from limen.sweeps.tasks import resolve
 
 def sweep_command(name: str) -> click.Command:
     """The command that sweeps one experiment."""
-    experiment = resolve(name)
-    fixed = options_of(experiment)
+    known = entry(name) if ":" not in name else entry_of(resolve(name))
+    fixed = options_of(known)
     for option in fixed:
         # Here --size is a list: one more axis of the grid.
         option.opts = [flag for flag in option.opts if flag != "--size"]
@@ -40,7 +41,7 @@ def sweep_command(name: str) -> click.Command:
         click.Option(["--zip", "zipped"], is_flag=True, help="walk the grids side by side, not in all combinations"),
         click.Option(
             ["--seeds"], type=click.INT, default=None,
-            help=f"number of simulated runs per point  [default: {experiment.default_seeds}]",
+            help=f"number of simulated runs per point  [default: {known.seeds}]",
         ),
         click.Option(["--theory-only"], is_flag=True, help="no simulation"),
         click.Option(["--workers"], type=click.INT, default=None, help="worker processes  [default: one per core]"),
@@ -56,12 +57,12 @@ def sweep_command(name: str) -> click.Command:
         click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
         click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
     ]  # fmt: skip
-    help_text = f"Theory and simulation of {experiment.name} over a grid; the same command again resumes."
+    help_text = f"Theory and simulation of {known.name} over a grid; the same command again resumes."
 
     def command(**options: Any) -> None:
-        given = {field: options.pop(field) for field in experiment.model_fields}
+        given = {parameter.name: options.pop(parameter.name) for parameter in known.parameters}
         given = {field: value for field, value in given.items() if value is not None}
-        execute(experiment, given, **options)
+        execute(resolve(name), given, **options)
 
     return click.Command(name, callback=command, params=[*common, *fixed], help=help_text)
 

@@ -1,24 +1,9 @@
 """Tables printed by the command line."""
 
-from io import StringIO
-
 from rich.console import Console
 from rich.table import Table
 
-from limen.experiments.registry import PLACES, experiment_class
 from limen.storage import Run
-
-
-def experiments_table() -> str:
-    """Every experiment, grouped by source."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("name", "source", "what it shows"):
-        table.add_column(column, overflow="fold")
-    for experiment in sorted((experiment_class(name) for name in PLACES), key=lambda e: (e.source, e.name)):
-        table.add_row(experiment.name, experiment.source, experiment.summary)
-    text = StringIO()
-    Console(file=text, width=140).print(table)
-    return text.getvalue()
 
 
 def print_run(run: Run, files: dict[str, str]) -> None:

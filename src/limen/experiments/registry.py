@@ -4,8 +4,6 @@ import difflib
 from importlib import import_module
 from threading import RLock
 
-from limen.problem.spec import InputError
-
 PLACES = {
     "uniform-gap": "kernel.uniform_gap:UniformConvergence",
     "nearest-neighbours": "kernel.nearest_neighbours:NearestNeighbours",
@@ -75,6 +73,9 @@ _IMPORTING = RLock()
 def experiment_class(name: str) -> type:
     """The class of an experiment; an unknown name is refused with the nearest known one."""
     if name not in PLACES:
+        # Here: names and places must be had without numpy.
+        from limen.problem.spec import InputError
+
         near = difflib.get_close_matches(name, PLACES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see `limen list`."
         raise InputError(f"there is no experiment {name!r}: {hint}")

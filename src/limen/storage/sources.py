@@ -17,9 +17,7 @@ from limen.result import write_file
 
 PACKAGE = Path(__file__).parents[1]
 # These show, keep, compare and hand out what others compute. A room that is not named here counts.
-CHANGES_NO_NUMBER = frozenset(
-    {"cli", "web", "plot", "storage", "sweeps", "workers", "comparison.py", "citations.py", "gallery.py"}
-)
+CHANGES_NO_NUMBER = frozenset({"cli", "web", "plot", "storage", "sweeps", "workers", "comparison", "citations.py"})
 GALLERY = "experiments"
 FIGURE = f"{GALLERY}/figure.py"
 MOST_REMEMBERED = 2000

@@ -112,6 +112,8 @@ def _pairs(grid: Mapping[str, Any] | Sequence[str]) -> list[tuple[str, Any]]:
 def _field(experiment: type[Experiment], name: str) -> str:
     plain = name.replace("-", "_")
     if plain not in experiment.model_fields:
+        other = {"step": "rate", "rate": "step"}.get(plain, plain)
+        plain = other if other in experiment.model_fields else plain
         plain = experiment.size_field if plain in ("size", "d") else experiment.aliases.get(plain, plain)
     if plain not in experiment.model_fields:
         near = difflib.get_close_matches(plain, experiment.model_fields, n=1)

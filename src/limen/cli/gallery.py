@@ -1,0 +1,37 @@
+"""`limen list`: every experiment, from the index, in the width of the terminal."""
+
+import json
+
+import click
+
+from limen.cli.plain_text import plain, width, wrapped
+from limen.experiments.index import Entry, entry
+from limen.experiments.registry import PLACES
+
+
+def list_experiments(words: tuple[str, ...], as_json: bool) -> None:
+    """Prints the experiments whose chapter, name, source or line has all the words."""
+    found = [one for one in map(entry, PLACES) if all(_has(one, word) for word in words)]
+    found.sort(key=lambda one: (one.source, one.name))
+    if as_json:
+        rows = [{name: getattr(one, name) for name in ("name", "source", "summary", "seeds")} for one in found]
+        click.echo(json.dumps({"experiments": [{**row, "chapter": _chapter(row["name"])} for row in rows]}))
+        return
+    if not found:
+        from limen.problem.spec import InputError
+
+        raise InputError(f"no experiment has {' and '.join(map(repr, words))} in its name, chapter, source or line.")
+    columns, longest = width(), max(len(one.name) for one in found)
+    for source in dict.fromkeys(one.source for one in found):
+        click.echo(click.style(wrapped(source, columns), bold=True))
+        for one in found:
+            if one.source == source:
+                click.echo(wrapped(f"  {one.name:<{longest}}  {plain(one.summary)}", columns, longest + 4))
+
+
+def _has(one: Entry, word: str) -> bool:
+    return word.lower() in f"{one.name} {_chapter(one.name)} {one.source} {one.summary}".lower()
+
+
+def _chapter(name: str) -> str:
+    return PLACES[name].partition(".")[0]
