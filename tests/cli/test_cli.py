@@ -87,7 +87,7 @@ def test_list_and_cite(store):
         (["run", "phase-retrieval-sgd", "--rate", "-1"], "rate must be greater than 0"),
         (["run", "phase-retrieval-sgd", "--noise", "nan"], "noise must be"),
         (["run", "phase-retrieval-sgd", "--d", "1e3"], "not a valid integer"),
-        (["run", "phase-retrieval-sgd", "--seeds", "0"], "seeds must be at least 1"),
+        (["run", "phase-retrieval-sgd", "--seeds", "0"], "seeds must be from 1 to"),
         (["run", "phase-retrieval-sgd", "--ratte", "1"], "no option --ratte. Did you mean --rate?"),
         (["run", "phase-retrieval-sdg"], "did you mean 'phase-retrieval-sgd'?"),
         (["run", "nothing-like-it"], "there is no experiment"),
