@@ -47,6 +47,17 @@ BIBTEX = {
   author={Celentano, Michael and Cheng, Chen and Montanari, Andrea},
   journal={arXiv:2112.07572}, year={2021}
 }""",
+    "gerbelot2022": """@article{gerbelot2022,
+  title={Rigorous dynamical mean field theory for stochastic gradient descent methods},
+  author={Gerbelot, C{\\'e}dric and Troiani, Emanuele and Mignacco, Francesca and Krzakala, Florent and
+          Zdeborov{\\'a}, Lenka},
+  journal={arXiv:2210.06591}, year={2022}
+}""",
+    "kingma2015": """@inproceedings{kingma2015,
+  title={Adam: a method for stochastic optimization},
+  author={Kingma, Diederik P. and Ba, Jimmy},
+  booktitle={International Conference on Learning Representations}, year={2015}
+}""",
     "abbe2022": """@inproceedings{abbe2022,
   author = {Abbe, Emmanuel and {Boix-Adser{\\`a}}, Enric and Misiakiewicz, Theodor},
   title = {The merged-staircase property: a necessary and nearly sufficient condition for SGD learning of sparse

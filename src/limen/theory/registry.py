@@ -2,6 +2,7 @@
 
 from limen.method import Method
 from limen.theory.attention.equiangular_problem import equiangular_tokens
+from limen.theory.descent.entrywise import entrywise
 from limen.theory.descent.solve import descent
 from limen.theory.effective.effective_ode import effective_ode
 from limen.theory.effective.mixtures.mixture_flow import mixture_flow
@@ -18,6 +19,7 @@ THEORIES: tuple[Method, ...] = (
     overlap_ode,
     block_overlap_ode,
     descent,
+    entrywise,
     gaussian_model_flow,
     ridge_problem,
     random_features_problem,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from limen.problem import GradientDescent
+from limen.problem.algorithms import Descent
 
 
 class Batches(NamedTuple):
@@ -20,7 +20,7 @@ class Batches(NamedTuple):
     expected: np.ndarray
 
 
-def draw_batches(algorithm: GradientDescent, steps: int, paths: int, random: np.random.Generator) -> Batches | None:
+def draw_batches(algorithm: Descent, steps: int, paths: int, random: np.random.Generator) -> Batches | None:
     """The batches of all steps; arrays of shape (steps, paths), float32."""
     fraction = algorithm.batch_fraction
     if fraction == 1.0:

@@ -131,7 +131,7 @@ def conditioned_pass(
                 gradient[:, :k] -= along @ points.hard.T
         if luck is not None:
             gradient[:, :k] += (latent @ (seen * luck).T).T
-        parts, known = _decompose(seen, forces, known)
+        parts, known = decompose(seen, forces, known)
         gradient[:, given : given + known] -= parts / root
         _orthogonalise(normals, forces, given, active - given, known)
 
@@ -155,7 +155,7 @@ def conditioned_pass(
     return Run(coefficients[:, :, : given + known], train_loss, second_layer, stray, diverged)
 
 
-def _decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.ndarray, int]:
+def decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.ndarray, int]:
     """Coefficients (m, directions) of path vectors (m, N) on an orthonormal basis that is extended by what is new.
 
     `basis` (most, N) holds `known` vectors of mean square one, and is written to. Gram–Schmidt, twice.

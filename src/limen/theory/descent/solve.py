@@ -124,8 +124,8 @@ def solve(
     else:
         paths = PATHS if paths is None else paths
         memory = checked_run_memory(problem, steps, paths)
-        found = [_conditioned_observables(problem, conditioned_set(problem, steps, paths, i), grid) for i in sets]
-    dataset = _median(found, grid)
+        found = [run_observables(problem, conditioned_set(problem, steps, paths, i), grid) for i in sets]
+    dataset = median_of_sets(found, grid)
     diverged = bool(~np.isfinite(dataset.train_loss.values).all())
     status = f"median of {scrambles} sets of {paths} paths."
     if reason is not None:
@@ -209,7 +209,8 @@ def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run
     return conditioned_pass(problem, points, start_coefficients(problem, given), steps, sampling, pinned)
 
 
-def _conditioned_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:
+def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:
+    """What is reported of one set without responses."""
     at, k = grid.astype(int), problem.target.latents
     coefficients = found.coefficients[at]
     overlap, gram = coefficients[:, :, :k], np.einsum("tic,tjc->tij", coefficients, coefficients)
@@ -229,7 +230,8 @@ def _conditioned_observables(problem: TwoLayer, found: Run, grid: np.ndarray) ->
     return variables
 
 
-def _median(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
+def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
+    """Medians over the sets, and the standard deviation between them in `*_spread`."""
     variables = {}
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])

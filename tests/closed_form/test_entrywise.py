@@ -1,0 +1,116 @@
+"""The theory of entrywise rules: published numbers, equal rules, limits, convergence in the paths."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import limen
+from limen.theory.descent.entrywise import run_set, solve
+
+
+def problem(algorithm, entries="gaussian", width=1, **options):
+    fields = {"second_layer": (1.0, -0.5, 2.0), "train_second_layer": True} if width == 3 else {}
+    return limen.TwoLayer(
+        limen.target("tanh(2*z) + 0.5*(z**2 - 1)", noise=0.1, entries=entries),
+        limen.network(width, "tanh", **fields),
+        algorithm,
+        2.0,
+        **options,
+    )
+
+
+ADAM = limen.Adam(0.1, 0.9, 0.99, 0.01)
+HEAVY_BALL = limen.GradientDescent(0.2, momentum=0.8)
+
+
+def values(result, name):
+    return result.dataset[name].values.ravel()
+
+
+def test_reference_numbers_of_adam():
+    """Another method (responses propagated path by path, medians of 4 sets of 16384), checked there by training."""
+    found = solve(problem(ADAM), [1, 10, 30])
+    assert found.ok
+    np.testing.assert_allclose(values(found, "train_loss"), [0.7578, 0.4356, 0.2718], atol=2e-3)
+    np.testing.assert_allclose(values(found, "overlap"), [0.0467, 0.4217, 0.8749], atol=3e-3)
+    np.testing.assert_allclose(values(found, "gram"), [0.9707, 1.109, 2.049], rtol=5e-3)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_heavy_ball_is_that_of_the_linear_theory(width):
+    """Weights on entries of their own, or as coefficients: equal within the spread between sets of either."""
+    given = problem(HEAVY_BALL, width=width)
+    two_sided = solve(given, [1, 10, 20], scrambles=4, paths=8192)
+    linear = limen.predict(given, [1, 10, 20], theory="descent", scrambles=4, paths=8192)
+    for name in ("train_loss", "overlap", "gram", "second_layer", "correlation"):
+        error = np.hypot(values(two_sided, f"{name}_spread"), values(linear, f"{name}_spread"))
+        assert (np.abs(values(two_sided, name) - values(linear, name)) <= 3.0 * error + 1e-5).all(), name
+        assert error.max() < 0.02 * np.abs(values(linear, name)).max()
+
+
+def test_adam_without_memory_is_the_soft_sign():
+    adam = solve(problem(limen.Adam(0.1, 0.0, 0.0, 0.05)), 8, paths=2048, scrambles=1)
+    sign = solve(problem(limen.SignDescent(0.1, 0.05)), 8, paths=2048, scrambles=1)
+    own = solve(problem(limen.EntrywiseDescent(0.1, lambda g: g / (jnp.abs(g) + 0.05))), 8, paths=2048, scrambles=1)
+    for other in (sign, own):
+        np.testing.assert_allclose(values(adam, "overlap"), values(other, "overlap"), atol=2e-5)
+        np.testing.assert_allclose(values(adam, "train_loss"), values(other, "train_loss"), atol=2e-5)
+
+
+def test_adam_as_a_rule_of_ones_own():
+    def rule(gradient, memory):
+        mean, square, count = 0.9 * memory[0] + 0.1 * gradient, 0.99 * memory[1] + 0.01 * gradient**2, memory[2] + 1.0
+        root = jnp.sqrt(square / (1.0 - 0.99**count))
+        return mean / (1.0 - 0.9**count) / (root + 0.01), jnp.stack([mean, square, count])
+
+    mine = solve(problem(limen.EntrywiseDescent(0.1, rule, 3)), 8, paths=2048, scrambles=1)
+    adam = solve(problem(ADAM), 8, paths=2048, scrambles=1)
+    np.testing.assert_allclose(values(mine, "overlap"), values(adam, "overlap"), atol=2e-4)
+
+
+def test_momentum_zero_and_the_whole_sample_is_plain_descent():
+    plain = solve(problem(limen.GradientDescent(0.2)), 6, paths=2048, scrambles=1)
+    trivial = limen.GradientDescent(0.2, momentum=0.0, nesterov=True, batch_fraction=1.0, replacement=False)
+    same = solve(problem(trivial), 6, paths=2048, scrambles=1)
+    np.testing.assert_array_equal(values(plain, "train_loss"), values(same, "train_loss"))
+
+
+def test_entries_of_the_target_matter_for_adam_only():
+    overlap = {}
+    for name, algorithm in {"adam": ADAM, "heavy ball": HEAVY_BALL}.items():
+        for entries in ("gaussian", "sparse:0.05"):
+            overlap[name, entries] = values(
+                solve(problem(algorithm, entries), [10], paths=8192, scrambles=3), "overlap"
+            )[0]
+    assert overlap["heavy ball", "sparse:0.05"] == pytest.approx(overlap["heavy ball", "gaussian"], rel=0.01)
+    assert overlap["adam", "sparse:0.05"] < 0.5 * overlap["adam", "gaussian"]
+
+
+def test_error_falls_with_the_paths():
+    """Sets of N paths spread about as N to the -1/2 or faster."""
+    spread = []
+    for paths in (1024, 16384):
+        runs = [run_set(problem(ADAM), 10, paths, i).train_loss[-1] for i in range(8)]
+        spread.append(np.std(runs, ddof=1))
+    assert spread[1] < spread[0] / 2.0
+
+
+def test_a_kink_and_a_jump_are_no_trouble():
+    relu = limen.TwoLayer("sign(z)", limen.network(2, "relu"), limen.SignDescent(0.1, 1e-6), 3.0)
+    found = limen.predict(relu, 5, paths=4096, scrambles=3)
+    assert found.ok and np.isfinite(values(found, "train_loss")).all()
+
+
+def test_what_it_says():
+    assert limen.theories(problem(ADAM))["entrywise"] == "applies"
+    found = limen.predict(problem(ADAM), 2, paths=1024, scrambles=2)
+    assert "in plain units step 0.1/√d, epsilon 0.01/√d" in found.status
+    wild = limen.predict(problem(limen.EntrywiseDescent(50.0, lambda g: g**3)), 6, paths=1024, scrambles=2)
+    assert not wild.ok and "diverge before step" in wild.status
+    rough = limen.predict(problem(ADAM), 30, paths=256, scrambles=5)
+    assert rough.ok or "take more paths" in rough.status
+    with pytest.raises(limen.InputError, match="scrambles must be at least 1"):
+        limen.predict(problem(ADAM), 2, scrambles=0)
+    spectrum = limen.Inputs(variances=(0.5, 1.5), fractions=(0.5, 0.5))
+    with pytest.raises(limen.InputError, match="inputs of one variance"):
+        limen.predict(problem(ADAM, inputs=spectrum), 2)
