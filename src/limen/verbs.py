@@ -6,7 +6,7 @@ from typing import Any
 from limen.citations import bibtex
 from limen.comparison import compare
 from limen.method import choose
-from limen.problem import Spec
+from limen.problem import Spec, TwoLayer
 from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
 from limen.result import Result, merge
@@ -25,6 +25,7 @@ def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any
         theory: the name of a limit (see `limen.theories`); by default the first that applies.
         options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
     """
+    _check_labels(problem)
     method = choose(THEORIES, problem, theory, "theory")
     method.check_options(options)
     if "seeds" in options:
@@ -53,6 +54,7 @@ def simulate(
         options: the simulator's own.
     """
     d = whole("d", getattr(problem, "d", None) if d is None else d)
+    _check_labels(problem)
     method = choose(SIMULATORS, problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)
     if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
@@ -76,6 +78,14 @@ def cite(problem: Spec) -> str:
         applicable = [method for method in methods if method.refuses(problem) is None]
         used += applicable[0].citations if applicable else ()
     return bibtex(used)
+
+
+def _check_labels(problem: Any) -> None:
+    """One sentence for every algorithm where the labels do not exist."""
+    if isinstance(problem, TwoLayer):
+        from limen.link.label_points import check_labels
+
+        check_labels(problem.target)
 
 
 def _counts_steps(problem: Any) -> bool:

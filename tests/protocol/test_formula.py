@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from limen.gaussian import gaussian_rule
 from limen.problem import InputError, activation, target
 
 PRINTABLE = st.text(string.printable, max_size=80)
@@ -65,6 +66,51 @@ def test_any_text_is_a_formula_or_one_sentence(text):
 )
 def test_a_bad_formula_points_at_the_column(text, column):
     assert f"(column {column})" in refused(target, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("9" * 330 + "*z", "numbers must be smaller than 1e12"),
+        ("z+0**-1", "constant part that is not a finite number (column 3)"),
+        ("1e-300**-16*z", "constant part that is not a finite number"),
+        ("z*nan", "formula 'z*nan': unknown name 'nan'"),
+        ("z^2", "write **, as in z**2"),
+        ("2z", "write 2*z"),
+        ("x", "unknown name 'x': the variable is called z"),
+        ("z/0", "divides by zero"),
+    ],
+)
+def test_what_was_typed_is_quoted_and_what_was_meant_is_said(text, said):
+    for make in (activation, target):
+        assert said in refused(make, text)
+
+
+def test_a_flat_sum_is_not_deep():
+    assert target("+".join(["z"] * 60)).latents == 1
+    assert "nested deeper" in refused(target, "tanh(" * 30 + "z" + ")" * 30)
+
+
+@pytest.mark.parametrize(
+    ("text", "kinks"),
+    [
+        ("sqrt(z**2)", (0.0,)),
+        ("max(z, 0.3*z)", (0.0,)),
+        ("abs(z-0.5)", (0.5,)),
+        ("z/(1+abs(z))", ()),
+        ("relu(z)**2", ()),
+        ("abs(z)**3", ()),
+        ("tanh(50*z)", ()),
+    ],
+)
+def test_kinks_are_found_by_value_and_not_by_syntax(text, kinks):
+    assert activation(text).kinks == pytest.approx(kinks, abs=1e-12)
+
+
+def test_functions_that_vary_too_fast_are_said_to(recwarn):
+    for text, said in (("heaviside(sin(1000*z))", "bend or jump"), ("sin(1e9*z)", "cannot be resolved")):
+        with pytest.raises(InputError, match=said):
+            gaussian_rule(text)
 
 
 @pytest.mark.parametrize(

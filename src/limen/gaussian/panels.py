@@ -38,7 +38,8 @@ class Refined:
     """Panels that resolve an integrand: edges, the owner of each, the integrals per owner and their error.
 
     `integral` has shape (integrands, owners). `error` is the sum of the disagreements left at the smallest
-    panels, relative to the integral of the absolute value: zero when everything was resolved.
+    panels, relative to the integral of the absolute value: zero when everything was resolved. `crowded`: given up
+    because panels multiplied everywhere, not at a few places.
     """
 
     low: np.ndarray
@@ -46,6 +47,7 @@ class Refined:
     owner: np.ndarray
     integral: np.ndarray
     error: float
+    crowded: bool = False
 
 
 def refine(
@@ -83,7 +85,7 @@ def refine(
     settled_size = np.zeros((len(whole), owners))
     integral = np.zeros((len(whole), owners))
     accepted: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    error = 0.0
+    error, crowded = 0.0, False
     for depth in range(DEEPEST):
         middle = 0.5 * (low + high)
         children = np.concatenate([low, middle]), np.concatenate([middle, high]), np.concatenate([owner, owner])
@@ -97,6 +99,7 @@ def refine(
         disagreement = np.max((np.abs(both - whole) + surprise) / scale[:, owner], axis=0)
         done = disagreement <= tolerance
         if depth == DEEPEST - 1 or np.count_nonzero(~done) > most:
+            crowded = depth < DEEPEST - 1
             error, done = float(disagreement[~done].sum()), np.ones_like(done)
         integral += per_owner(both[:, done], owner[done])
         settled_size += per_owner(sizes[:, done], owner[done])
@@ -108,7 +111,7 @@ def refine(
         whole, size = parts[:, ~twice], part_sizes[:, ~twice]
     low, high, owner = (np.concatenate(arrays) for arrays in zip(*accepted, strict=True))
     order = np.lexsort((low, owner))
-    return Refined(low[order], high[order], owner[order], integral, error)
+    return Refined(low[order], high[order], owner[order], integral, error, crowded)
 
 
 def average_over_noise(joint: Callable[[np.ndarray, np.ndarray], np.ndarray], z: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from limen.problem.spec import InputError
 
 SCRAMBLES = 8
 _CHUNK = 1 << 18
+MOST_KINKS = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +67,15 @@ def gaussian_rule(activation: Any, degree: int = 0) -> GaussianRule:
             return damped * np.stack([damped, *weighted_hermite(z, degree + 1)[-2:]])
 
     inside = [point for point in function.breakpoints if abs(point) < REACH]
+    if len(inside) > MOST_KINKS:
+        raise InputError(
+            f"{function.label} must not bend or jump at more than {MOST_KINKS} places, and does at {len(inside)}."
+        )
     edges = np.unique(np.concatenate([STANDARD_EDGES, inside]))
     refined = refine(integrand, edges[:-1], edges[1:], np.zeros(len(edges) - 1, dtype=np.int64), function.accuracy)
     norm = refined.integral[0, 0]
+    if refined.crowded and np.isfinite(norm) and refined.error > 1e-6:
+        raise InputError(f"{function.label} must not vary on scales much below 1e-3, and does: it cannot be resolved.")
     if not np.isfinite(norm) or refined.error > 1e-6:
         raise InputError(f"{function.label} must be square integrable against the standard normal, and is not.")
     nodes, weights = panel_nodes(refined.low, refined.high)

@@ -30,6 +30,19 @@ def checked_target(target: Any) -> Target:
     return link
 
 
+def check_labels(target: Target) -> None:
+    """Refuses a target whose labels do not exist everywhere (`log(z)`) or have no finite mean square (`1/z`)."""
+    if not _is_finite(target):
+        raise InputError(f"target {target.label!r} must be finite for every latent coordinate.")
+    checked_target(target)
+
+
+@lru_cache(maxsize=256)
+def _is_finite(target: Target) -> bool:
+    points = sobol_normals(1 << 12, target.latents + target.uses_inner_noise, 3)
+    return bool(np.isfinite(_values(target, points)).all())
+
+
 @in_double
 def link_values(target: Target, latents: np.ndarray, inner: np.ndarray) -> np.ndarray:
     """$h(z,e)$ without the additive noise: `latents` (N, k), `inner` (N,)."""

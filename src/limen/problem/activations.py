@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from pydantic import field_validator, model_validator
 
 from limen.problem import formula as formulas
@@ -22,6 +23,7 @@ NAMED = {
     "square": "z**2",
 }
 HIGHEST_DEGREE = 40
+STEP, SAME_SLOPE = 1e-6, 1e-3  # how kinks are told from smooth joints
 
 
 class Activation(Spec):
@@ -72,6 +74,11 @@ class Activation(Spec):
     def breakpoints(self) -> tuple[float, ...]:
         """Points where the activation may have a kink or a jump (empty for smooth ones)."""
         return () if self.formula is None else _breakpoints(self.formula)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Those breakpoints at which the value or the slope really jumps: none for `relu(z)**2` or `z/(1+abs(z))`."""
+        return () if self.formula is None else _kinks(self.formula)
 
     @property
     def erf_scale(self) -> float | None:
@@ -129,6 +136,24 @@ def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[A
 @lru_cache(maxsize=256)
 def _breakpoints(text: str) -> tuple[float, ...]:
     return formulas.breakpoints(_tree(text), "z")
+
+
+@lru_cache(maxsize=256)
+def _kinks(text: str) -> tuple[float, ...]:
+    import jax
+
+    places = np.asarray(_breakpoints(text), dtype=float)
+    if places.size == 0:
+        return ()
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        near = places[:, None] + STEP * np.array([-2.0, -1.0, 1.0, 2.0])
+        values = np.asarray(_function(text, None)(near), dtype=float)
+    below, above = values[:, 1] - values[:, 0], values[:, 3] - values[:, 2]
+    size = 1.0 + (np.abs(below) + np.abs(above)) / STEP
+    # A slope that is continuous changes by its curvature times the step.
+    same_slope = np.abs(above - below) <= SAME_SLOPE * STEP * size
+    joined = np.abs(values[:, 2] - values[:, 1]) <= 10.0 * STEP * size
+    return tuple(places[~(same_slope & joined)].tolist())
 
 
 @lru_cache(maxsize=256)

@@ -1,6 +1,7 @@
 """Formulas from users: Python's syntax tree, a short list of allowed nodes, then JAX. Never `eval`."""
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -14,6 +15,7 @@ from limen.problem.spec import InputError
 LONGEST = 400
 DEEPEST = 24
 LARGEST_POWER = 16
+LARGEST_NUMBER = 10**12
 
 CONSTANTS = {"pi": float(np.pi)}
 # name: number of arguments
@@ -45,6 +47,10 @@ def parse(text: str, variables: tuple[str, ...]) -> ast.expr:
             warnings.simplefilter("ignore")
             tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
+        missing = re.search(r"(?<![\w.])(\d+\.?\d*)\s*(?=[A-Za-df-z(])([A-Za-z]\w*|\()", text)
+        if missing:
+            product = f"{missing[1]}*{missing[2]}" + ("...)" if missing[2] == "(" else "")
+            raise _complaint(text, f"a product needs its sign: write {product}", missing.start() + 1) from None
         raise _complaint(text, "cannot be read", error.offset or 1) from None
     except (ValueError, MemoryError, RecursionError):
         raise _complaint(text, "cannot be read", 1) from None
@@ -61,8 +67,8 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
     def refuse(what: str) -> InputError:
         return _complaint(text, what, node.col_offset + 1)
 
-    def check(child: ast.expr) -> None:
-        _check(child, text, variables, depth - 1)
+    def check(child: ast.expr, level: int = depth - 1) -> None:
+        _check(child, text, variables, level)
 
     if depth == 0:
         raise refuse(f"is nested deeper than {DEEPEST} levels")
@@ -70,13 +76,17 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
         case ast.Constant(value=bool() | str() | bytes() | complex() | None):
             raise refuse("only numbers are allowed as constants")
         case ast.Constant(value=int() | float() as value):
-            if not abs(float(value)) < 1e12:
+            if not abs(value) < LARGEST_NUMBER:
                 raise refuse("numbers must be smaller than 1e12")
         case ast.Name(id=name):
             if name not in variables and name not in CONSTANTS:
+                if name in ("x", "x1", "y", "t", "u"):
+                    raise refuse(f"unknown name {name!r}: the variable is called {variables[0]}")
                 raise refuse(f"unknown name {name!r} (allowed: {', '.join((*variables, *CONSTANTS))})")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             check(operand)
+        case ast.BinOp(op=ast.BitXor()):
+            raise refuse("^ is not a power here: write **, as in z**2")
         case ast.BinOp(left=left, op=ast.Pow(), right=right):
             check(left)
             exponent = _number(right)
@@ -84,8 +94,11 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
                 column = right.col_offset + 1
                 raise _complaint(text, f"an exponent must be a number of size at most {LARGEST_POWER}", column)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            check(left)
+            # A sum or a product of many terms is a flat list to its writer, however deep its tree.
+            check(left, depth if isinstance(left, ast.BinOp) and _rank(left.op) == _rank(op) else depth - 1)
             check(right)
+            if isinstance(op, ast.Div) and _constant(right) == 0.0:
+                raise refuse("divides by zero")
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             check(left)
             check(right)
@@ -98,6 +111,44 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
             raise refuse(f"unknown function {name!r} (allowed: {', '.join(sorted(FUNCTIONS))})")
         case _:
             raise refuse(f"{type(node).__name__} is not allowed")
+    constant = _constant(node)
+    if constant is not None and not np.isfinite(constant):
+        raise refuse("has a constant part that is not a finite number")
+
+
+def _rank(op: ast.operator) -> int:
+    """Sums and products apart."""
+    return 1 if isinstance(op, (ast.Add, ast.Sub)) else 2 if isinstance(op, (ast.Mult, ast.Div)) else 3
+
+
+def _constant(node: ast.expr) -> float | None:
+    """The value of arithmetic with numbers alone, infinite or nan where it has none; None where a name is used."""
+    match node:
+        case ast.Constant(value=int() | float() as value):
+            return float(value)
+        case ast.Name(id=name) if name in CONSTANTS:
+            return CONSTANTS[name]
+        case ast.UnaryOp(op=op, operand=operand):
+            inner = _constant(operand)
+            return None if inner is None else -inner if isinstance(op, ast.USub) else inner
+        case ast.BinOp(left=left, op=op, right=right):
+            a, b = _constant(left), _constant(right)
+            if a is None or b is None:
+                return None
+            with np.errstate(all="ignore"):
+                first, second = np.float64(a), np.float64(b)
+                match op:
+                    case ast.Add():
+                        return float(first + second)
+                    case ast.Sub():
+                        return float(first - second)
+                    case ast.Mult():
+                        return float(first * second)
+                    case ast.Div():
+                        return float(first / second)
+                    case _:
+                        return float(first**second)
+    return None
 
 
 def _number(node: ast.expr) -> float | None:
@@ -135,6 +186,8 @@ def evaluate(tree: ast.expr, values: Mapping[str, Any]) -> Any:
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
                 exponent = _number(right)
                 assert exponent is not None
+                if (constant := _constant(node)) is not None:
+                    return constant
                 return value(left) ** (int(exponent) if exponent == int(exponent) else exponent)
             case ast.BinOp(left=left, op=op, right=right):
                 a, b = value(left), value(right)

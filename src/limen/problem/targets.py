@@ -1,6 +1,7 @@
 """Targets: the multi-index link $y=h(z_1,\\dots,z_k,e)+\\sqrt{\\text{noise}}\\,\\varepsilon$."""
 
 import ast
+import copy
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -20,6 +21,13 @@ FAMILIES = {
     "halfspaces": lambda k: "*".join(f"heaviside(z{r})" for r in range(1, k + 1)),
 }
 _VARIABLES = (*(f"z{r}" for r in range(1, MOST_LATENTS + 1)), "e")
+
+
+class _Renamed(ast.NodeTransformer):
+    """`z` written `z1`."""
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.copy_location(ast.Name(id="z1", ctx=node.ctx), node) if node.id == "z" else node
 
 
 class Target(Spec):
@@ -142,11 +150,13 @@ def expand(text: str) -> str:
 
 def syntax_tree(text: str) -> ast.expr:
     """The checked formula behind a name or a formula."""
-    formula = expand(text)
+    if text in NAMED or text.partition(":")[0] in FAMILIES:
+        return formulas.parse(expand(text), _VARIABLES)
     try:
-        return formulas.parse(formula, _VARIABLES)
+        # Read as it was typed, so that complaints quote it; then `z` is the first coordinate.
+        return _Renamed().visit(copy.deepcopy(formulas.parse(text, ("z", *_VARIABLES))))
     except InputError as error:
-        if re.fullmatch(r"[a-z:-]+\d*", text) and text != "z":
+        if re.fullmatch(r"[a-z][a-z:-]+\d*", text):
             names = ", ".join((*NAMED, *(f"{family}:k" for family in FAMILIES)))
             raise InputError(f"target {text!r} is neither a known name ({names}) nor a formula.") from None
         raise error

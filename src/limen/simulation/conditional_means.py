@@ -36,7 +36,8 @@ def pieces(cuts: Any) -> tuple[jax.Array, jax.Array]:
     edges = jnp.sort(jnp.concatenate([base, cuts], axis=-1), axis=-1)
     half = 0.5 * jnp.diff(edges, axis=-1)[..., None]
     centre = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None]
-    nodes = (centre + half * _X).reshape(*edges.shape[:-1], -1)
+    # A piece without length lies on a cut, where the function may be infinite: it is looked at elsewhere.
+    nodes = jnp.where(half > 0.0, centre + half * _X, 0.7317).reshape(*edges.shape[:-1], -1)
     weights = (half * _W).reshape(*edges.shape[:-1], -1) * jnp.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
     return nodes, weights
 

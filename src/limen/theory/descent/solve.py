@@ -57,7 +57,7 @@ def refuses(problem: object) -> str | None:
 def without_responses(problem: TwoLayer) -> str | None:
     """Why responses, and what rests on them (Hessian, thresholds, the linear law), are left out, or None."""
     assert isinstance(problem.algorithm, GradientDescent)
-    if problem.network.activation.breakpoints:
+    if problem.network.activation.kinks:
         label = problem.network.activation.label
         return (
             f"it needs a twice differentiable activation, and {label} has a kink: take a smooth one (gelu, softplus)."
