@@ -1,4 +1,5 @@
 from . import attention as attention
+from . import data as data
 from . import descent as descent
 from . import effective as effective
 from . import flow as flow

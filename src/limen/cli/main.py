@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from limen.cli.data import data
 from limen.interruption import Stopped, listen
 
 
@@ -162,6 +163,9 @@ def store_gc(keep_outdated: bool, dry_run: bool, as_json: bool) -> None:
     from limen.cli.store import print_removal
 
     print_removal(keep_outdated, dry_run, as_json)
+
+
+limen.add_command(data)
 
 
 @limen.command(name="list")

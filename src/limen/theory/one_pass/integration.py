@@ -98,7 +98,8 @@ def integrate(
     bound = LARGEST_GROWTH * (1.0 + size(pack(start)) + jnp.trace(population.teacher_gram))
     vectors, outcome = trajectory(field, size, bound, pack(start), times, tolerance, solver)
     overlaps = unpack(vectors, p, k)
-    return Path(overlaps, *jax.lax.map(population.losses, overlaps), *outcome)
+    excess, test = jax.lax.map(population.losses, overlaps)
+    return Path(overlaps, excess, test, *outcome)
 
 
 class Outcome(NamedTuple):

@@ -1,0 +1,46 @@
+"""`limen data FILE`: the learning curve of a table of one's own, predicted and trained."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command(name="data")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--target", default=None, help="column to be learned, by name or number")
+@click.option(
+    "--model",
+    type=click.Choice(["ridge", "kernel", "random-features", "ntk"]),
+    default="ridge",
+    show_default=True,
+    help="what learns",
+)
+@click.option("--ridge", type=float, default=0.01, show_default=True, help="ridge λ")
+@click.option("--sizes", default=None, help="numbers of samples, with commas; by default eight from N/20 to N/2")
+@click.option("--features", type=int, default=None, help="random features, with --model random-features")
+@click.option("--depth", type=int, default=3, show_default=True, help="weight layers, with --model ntk")
+@click.option("--width", type=float, default=1.0, show_default=True, help="width of the kernel, with --model kernel")
+@click.option("--seeds", type=click.IntRange(0), default=20, show_default=True, help="trainings; 0: only predict")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("limen-out"), help="folder for figure and data")
+@click.option("--json", "as_json", is_flag=True, help="print exactly one JSON object")
+def data(
+    file: Path,
+    target: str | None,
+    model: str,
+    ridge: float,
+    sizes: str | None,
+    features: int | None,
+    depth: int,
+    width: float,
+    seeds: int,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Learning curve of a table (.csv, .npz, .parquet): predicted from its rows, and trained on parts of them.
+
+    The file is read and nothing of it is kept.
+    """
+    from limen.cli.data_tables import learning_curves
+
+    asked = {"model": model, "ridge": ridge, "features": features, "depth": depth, "width": width}
+    learning_curves(file, target, sizes, asked, seeds, out, as_json)

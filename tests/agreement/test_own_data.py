@@ -1,0 +1,160 @@
+"""Learning curves on sets that ship with scikit-learn: predicted against trained, shuffled labels, planted errors."""
+
+import numpy as np
+import pytest
+
+import limen
+from limen import InputError
+from limen.data import curves
+
+datasets = pytest.importorskip("sklearn.datasets")
+
+
+def loaded(name, shuffled=False):
+    X, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return X, np.random.default_rng(0).permutation(y) if shuffled else y
+
+
+def sizes_of(rows):
+    return sorted({rows // 20, rows // 8, rows // 4, rows // 2})
+
+
+def holds(theory, run):
+    """Within 5% of the mean, or the mean inside the interval, at every size."""
+    predicted, mean = theory.dataset, run.dataset.test_loss.mean("seed").values
+    near = np.abs(predicted.test_loss.values / mean - 1.0) < 0.05
+    inside = (predicted.test_loss_low.values <= mean) & (mean <= predicted.test_loss_high.values)
+    return near | inside
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+@pytest.mark.parametrize("name", ["diabetes", "breast_cancer", "wine"])
+def test_predicted_against_trained(name, shuffled):
+    X, y = loaded(name, shuffled)
+    for model, ridge in (("ridge", 1.0), ("ridge", 0.01), ("kernel", 0.01)):
+        asked = {"model": model, "sizes": sizes_of(len(X)), "ridge": ridge}
+        theory = limen.data.learning_curve(X, y, **asked)
+        run = limen.data.training_curve(X, y, **asked, seeds=60)
+        assert theory.ok and holds(theory, run).all(), f"{model} {ridge}"
+        # Beyond the smallest size the mean itself is close.
+        mean = run.dataset.test_loss.mean("seed")
+        assert float(abs(theory.dataset.test_loss / mean - 1.0)[1:].max()) < 0.05
+        assert float(abs(theory.dataset.train_loss / run.dataset.train_loss.mean("seed") - 1.0)[1:].max()) < 0.08
+        if "test_error" in theory.dataset and shuffled:
+            error = theory.dataset.test_error - run.dataset.test_error.mean("seed")
+            assert float(abs(error).max()) < 0.03
+
+
+def test_planted_errors_are_caught():
+    X, y = loaded("diabetes")
+    sizes = [60, 110, 220]
+    mean = limen.data.training_curve(X, y, sizes=sizes, ridge=0.01, seeds=100).dataset.test_loss.mean("seed").values
+
+    def misses(theory):
+        return np.abs(theory.dataset.test_loss.values / mean - 1.0).max()
+
+    assert misses(limen.data.learning_curve(X, y, sizes=sizes, ridge=0.01)) < 0.02
+    for wrong in (
+        limen.data.learning_curve(X, y, sizes=[40, 75, 150], ridge=0.01),
+        limen.data.learning_curve(X, y, sizes=sizes, ridge=1.0),
+        limen.data.learning_curve(X, loaded("diabetes", shuffled=True)[1], sizes=sizes, ridge=0.01),
+    ):
+        assert misses(wrong) > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["ridge", "kernel"])
+def test_digits(model):
+    for shuffled in (False, True):
+        X, y = loaded("digits", shuffled)
+        asked = {"model": model, "sizes": sizes_of(len(X)), "ridge": 0.01}
+        theory = limen.data.learning_curve(X, y, **asked)
+        run = limen.data.training_curve(X, y, **asked, seeds=16)
+        assert float(abs(theory.dataset.test_loss / run.dataset.test_loss.mean("seed") - 1.0).max()) < 0.05
+        assert float(abs(theory.dataset.test_error - run.dataset.test_error.mean("seed")).max()) < 0.03
+
+
+def test_random_features_and_tangent_kernel():
+    X, y = loaded("breast_cancer")
+    for model, own in (("random-features", {"features": 100}), ("ntk", {"depth": 3})):
+        asked = {"model": model, "sizes": [60, 140, 280], "ridge": 0.01, **own}
+        theory = limen.data.learning_curve(X, y, **asked)
+        run = limen.data.training_curve(X, y, **asked, seeds=40)
+        assert holds(theory, run).all(), model
+
+
+def test_spectrum_of_correlated_columns():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((4000, 3)) @ np.diag([5.0, 1.0, 0.2])
+    X = np.column_stack([X, X[:, 0] + 1e-9, np.ones(4000)])
+    found = limen.data.spectrum(X)
+    # Two equal columns: one eigenvalue 2, one of zero that is left out; the constant column is said.
+    np.testing.assert_allclose(found.dataset.eigenvalue, [2.0, 1.0, 1.0], atol=0.05)
+    assert "1 constant" in found.status
+    assert float(found.dataset.participation) == pytest.approx(16 / 6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X, y: (np.where(np.arange(10) == 3, np.nan, X), y), "442 rows have NaN or infinity, first in column 3"),
+        (lambda X, y: (X[:10], y[:10]), "at least 20 rows, got 10"),
+        (lambda X, y: (np.ones((30, 2)), y[:30]), "not constant"),
+        (lambda X, y: (X, np.ones(442)), "y must not be constant"),
+        (lambda X, y: (X, y[:-1]), "one entry per row of X"),
+        (lambda X, y: (X.astype(str), y), "X must hold numbers"),
+        (lambda X, y: (X[0], y), "shape"),
+        (lambda X, y: (X, np.where(np.arange(442) == 5, np.inf, y + 0.5)), "1 entries are NaN or infinite"),
+    ],
+)
+def test_bad_arrays_are_sentences(change, words):
+    with pytest.raises(InputError, match=words):
+        limen.data.learning_curve(*change(*loaded("diabetes")))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"sizes": [442]}, "between 2 and the 442 rows less one"),
+        ({"sizes": [30, 20]}, "increasing list"),
+        ({"ridge": 0.0}, "ridge must be positive"),
+        ({"model": "forest"}, "model must be one of ridge"),
+        ({"features": 10}, "only there"),
+        ({"model": "random-features"}, "features must be given"),
+    ],
+)
+def test_bad_questions_are_sentences(asked, words):
+    with pytest.raises(InputError, match=words):
+        limen.data.learning_curve(*loaded("diabetes"), **asked)
+
+
+def test_files(tmp_path, monkeypatch):
+    X, y = loaded("wine")
+    np.savez(tmp_path / "wine.npz", X=X, y=y)
+    names = [f"c{i}" for i in range(X.shape[1])]
+    kinds = np.array(["red", "white", "rosé"])[y]
+    lines = [",".join([*names, "kind"])] + [
+        ",".join([*map(repr, map(float, row)), k]) for row, k in zip(X, kinds, strict=True)
+    ]
+    (tmp_path / "wine.csv").write_text("\n".join(lines))
+    stored, read = limen.data.load(tmp_path / "wine.npz"), limen.data.load(tmp_path / "wine.csv", "kind")
+    np.testing.assert_array_equal(stored.X, read.X)
+    assert read.names == tuple(names) and read.target == "kind" and set(read.y) == set(kinds)
+    curve = limen.data.learning_curve(read.X, read.y, sizes=[40])
+    assert "3 classes" in curve.status
+    for call, words in (
+        (lambda: limen.data.load(tmp_path / "none.csv", "y"), "there is no file"),
+        (lambda: limen.data.load(tmp_path / "wine.csv"), "target must name the column to be learned, one of c0, c1"),
+        (lambda: limen.data.load(tmp_path / "wine.csv", "colour"), "target must be one of the columns c0"),
+        (lambda: limen.data.load(tmp_path / "wine.csv", "c0"), "column 'kind' holds text"),
+        (lambda: limen.data.load(tmp_path / "wine.npz", "z"), "must hold an array 'z'"),
+        (lambda: limen.data.load(__file__), "must be a .csv, .npz or .parquet"),
+    ):
+        with pytest.raises(InputError, match=words):
+            call()
+    monkeypatch.setattr("limen.data.table.MOST_BYTES", 100)
+    with pytest.raises(InputError, match="GB are read"):
+        limen.data.load(tmp_path / "wine.csv", "kind")
+    monkeypatch.setattr(curves, "MOST_ROWS", 100)
+    with pytest.raises(InputError, match="takes at most 100 rows, got 178"):
+        limen.data.learning_curve(X, y, model="kernel")
