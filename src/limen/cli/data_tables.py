@@ -37,7 +37,7 @@ def learning_curves(
             json.dumps({"theory": _rows(theory), "simulation": _rows(run), "files": files, "status": theory.status})
         )
         return
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=120)
     printed = Printed(box=None, pad_edge=False, header_style="bold")
     predicted = theory.dataset
     columns = ["samples", "train loss", "test loss", "99% interval", "trained: test loss"]
@@ -55,7 +55,9 @@ def learning_curves(
             cells += [f"{float(at.test_error):.1%}", _measured(run, "test_error", place)]
         printed.add_row(*cells)
     console.print(printed)
-    console.print(f"{theory.status} Half mean squares, inputs and labels scaled to variance 1.")
+    console.print(
+        f"{theory.status} Half mean squares; inputs of variance 1, numbers to be learned too, a coordinate per class."
+    )
     console.print(f"figure: {files['figure']}", soft_wrap=True)
 
 
