@@ -9,6 +9,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
+from platform import python_version
 from typing import Any, Literal
 
 import numpy as np
@@ -19,18 +20,36 @@ from limen.problem.spec import InputError
 Kind = Literal["theory", "simulation"]
 
 
+# What a result is made of besides its dataset: JSON in every file.
+HEADER = (
+    "spec", "kind", "ok", "status", "statistics", "seeds", "citations", "method", "options", "seconds", "versions",
+)  # fmt: skip
+
+
 @lru_cache(maxsize=1)
-def _own_version() -> str:
-    return version("limen")
+def _versions() -> tuple[tuple[str, str], ...]:
+    packages = tuple((name, version(name)) for name in ("limen", "jax", "numpy", "scipy"))
+    return (*packages, ("python", python_version()))
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that a solver returns: the dataset, whether to trust it, a sentence, and what it counted on the way."""
+
+    dataset: xr.Dataset
+    ok: bool = True
+    status: str = "converged."
+    statistics: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a theory or a simulation found.
+    """What a theory or a simulation found, and how it was made.
 
     `dataset` holds every variable with its coordinates; `spec` is the JSON form of the problem,
     experiment or call that was answered; `ok` and `status` say whether to trust it and, if not, what to do;
-    `statistics` are iterations, residuals, seconds, memory; `seeds` the seeds of a simulation.
+    `statistics` are iterations, residuals, memory; `seeds` the seeds of a simulation. `method` names the theory or
+    simulator, `options` what it was asked beyond the problem, `seconds` how long it took, `versions` with what.
     """
 
     dataset: xr.Dataset
@@ -41,7 +60,15 @@ class Result:
     statistics: dict[str, float] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
     citations: tuple[str, ...] = ()
-    versions: dict[str, str] = field(default_factory=lambda: {"limen": _own_version()})
+    method: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+    versions: dict[str, str] = field(default_factory=lambda: dict(_versions()))
+
+    @property
+    def findings(self) -> Findings:
+        """What was found, without how: for a solver that stands on another."""
+        return Findings(self.dataset, self.ok, self.status, self.statistics)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes one netCDF file that any xarray can open; written beside, flushed, then renamed."""
@@ -49,8 +76,7 @@ class Result:
 
     def as_dataset(self) -> xr.Dataset:
         """The dataset that is saved: everything else about the result is JSON in its attribute `limen`."""
-        names = ("spec", "kind", "ok", "status", "statistics", "seeds", "citations", "versions")
-        return self.dataset.assign_attrs(limen=json.dumps({name: getattr(self, name) for name in names}))
+        return self.dataset.assign_attrs(limen=json.dumps({name: getattr(self, name) for name in HEADER}))
 
     def _repr_html_(self) -> str:
         return f"<p>{self._title()}</p>" + self.dataset._repr_html_()
@@ -58,7 +84,13 @@ class Result:
     def _title(self) -> str:
         name = self.spec.get("type", "call")
         seeds = f", {len(self.seeds)} seeds" if self.seeds else ""
-        return f"{self.kind} of {name}{seeds}: {'ok' if self.ok else 'NOT OK'}, {self.status}"
+        method = f" by {self.method}" if self.method and self.method != name else ""
+        return f"{self.kind} of {name}{method}{seeds}: {'ok' if self.ok else 'NOT OK'}, {self.status}"
+
+    def _making(self) -> str:
+        """How the result was made, as a line."""
+        options = ", ".join(f"{name} = {value}" for name, value in self.options.items())
+        return f"  {options + '; ' if options else ''}{self.seconds:.3g} s, limen {self.versions.get('limen', '?')}"
 
     def __repr__(self) -> str:
         lines = [self._title()]
@@ -69,7 +101,7 @@ class Result:
                 lines.append(f"  {name}({shape})  {np.nanmin(values):.6g} .. {np.nanmax(values):.6g}")
             else:
                 lines.append(f"  {name}({shape})")
-        return "\n".join(lines)
+        return "\n".join([*lines, self._making()])
 
 
 def netcdf(dataset: xr.Dataset) -> memoryview:
@@ -108,9 +140,13 @@ def load(path: str | os.PathLike[str]) -> Result:
         raise InputError(f"there is no result at {str(path)!r}.") from None
     except (OSError, KeyError, ValueError) as error:
         raise InputError(f"{str(path)!r} is not a readable limen result ({type(error).__name__}).") from None
-    for name in ("seeds", "citations"):
-        header[name] = tuple(header[name])
-    return Result(dataset=dataset, **header)
+    return from_header(dataset, header)
+
+
+def from_header(dataset: xr.Dataset, header: dict[str, Any]) -> Result:
+    """A result from its dataset and the JSON data of its `HEADER`."""
+    tuples = {name: tuple(header[name]) for name in ("seeds", "citations")}
+    return Result(dataset=dataset, **{**header, **tuples})
 
 
 def merge(results: Sequence[Result]) -> Result:
@@ -133,8 +169,12 @@ def merge(results: Sequence[Result]) -> Result:
         join="exact",
         combine_attrs="override",
     )
-    statistics = {name: max(r.statistics.get(name, 0.0) for r in results) for name in first.statistics}
-    if "seconds" in statistics:
-        statistics["seconds"] = sum(r.statistics.get("seconds", 0.0) for r in results)
-    seeds = tuple(seed for result in results for seed in result.seeds)
-    return replace(first, dataset=dataset, ok=worst.ok, status=worst.status, statistics=statistics, seeds=seeds)
+    return replace(
+        first,
+        dataset=dataset,
+        ok=worst.ok,
+        status=worst.status,
+        statistics={name: max(r.statistics.get(name, 0.0) for r in results) for name in first.statistics},
+        seeds=tuple(seed for result in results for seed in result.seeds),
+        seconds=sum(result.seconds for result in results),
+    )

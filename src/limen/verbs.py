@@ -9,7 +9,7 @@ from limen.method import choose
 from limen.problem import Spec, TwoLayer
 from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
-from limen.result import Result, merge
+from limen.result import Result
 from limen.simulation.registry import REDUCTIONS, SIMULATORS
 from limen.theory.registry import THEORIES
 
@@ -30,7 +30,7 @@ def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any
     method.check_options(options)
     if "seeds" in options:
         options["seeds"] = seed_list(options["seeds"])
-    return method.solve(problem, time_grid(times, _counts_steps(problem)), **options)
+    return method.run(problem, time_grid(times, _counts_steps(problem)), **options)
 
 
 def simulate(
@@ -58,12 +58,10 @@ def simulate(
     method = choose(SIMULATORS, problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)
     if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
-        method = reduction.chain
+        method = choose((reduction.chain,), problem, reduction.chain.name, "simulator")
     method.check_options(options)
     grid = time_grid(times, _counts_steps(problem))
-    if method.solve_seeds is not None:
-        return merge(method.solve_seeds(problem, grid, d, tuple(progress(seed_list(seeds))), **options))
-    return merge([method.solve(problem, grid, d=d, seed=seed, **options) for seed in progress(seed_list(seeds))])
+    return method.run_seeds(problem, grid, d, seed_list(seeds), progress, **options)
 
 
 def theories(problem: Spec) -> dict[str, str]:

@@ -256,9 +256,7 @@ def test_what_cannot_be_run_is_refused_with_its_reason(monkeypatch):
     with pytest.raises(limen.InputError, match=r"polynomial of degree at most 4.*tanh has 1.4% of its square beyond"):
         run(smooth)
     cubic = changed(LEARNER, network=limen.network(5, CUBIC))
-    with pytest.raises(
-        limen.InputError, match=r"degree 3 for 1000 samples, needs 11.1 GB of memory, and 8 GB"
-    ):
+    with pytest.raises(limen.InputError, match=r"degree 3 for 1000 samples, needs 11.1 GB of memory, and 8 GB"):
         run(cubic, d=200)
     with pytest.raises(limen.InputError, match="square loss, not of logistic"):
         run(changed(LEARNER, loss="logistic"))

@@ -14,7 +14,17 @@ def result(seed: int = 0, ok: bool = True) -> Result:
     )
     status = "fine." if ok else "diverged."
     return Result(
-        data, {"type": "test", "nested": [1, None]}, "simulation", ok, status, {"seconds": 1.0}, (seed,), ("saad1995",)
+        data,
+        {"type": "test", "nested": [1, None]},
+        "simulation",
+        ok,
+        status,
+        {"steps": 1.0},
+        (seed,),
+        ("saad1995",),
+        "a-method",
+        {"d": 3},
+        1.0,
     )
 
 
@@ -34,7 +44,7 @@ def test_merging_seeds():
     assert merged.seeds == (0, 1, 2)
     assert merged.dataset.risk.values[:, 0].tolist() == [0.0, 1.0, 2.0]
     assert (merged.ok, merged.status) == (False, "diverged.")
-    assert merged.statistics["seconds"] == 3.0
+    assert merged.seconds == 3.0
     assert "3 seeds: NOT OK, diverged." in repr(merged)
 
 

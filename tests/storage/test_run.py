@@ -9,7 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
-from limen.result import Result
+from limen.result import Findings
 from limen.storage import FileStore, MemoryStore, run
 
 CALLS: list[object] = []
@@ -21,17 +21,17 @@ class Counting(Experiment):
     name: ClassVar[str] = "counting"
     d: int = Field(10, description="size")
 
-    def theory(self, seeds=()):
+    def predict(self, seeds=()):
         CALLS.append("theory")
-        return Result(xr.Dataset({"risk": ("time", np.zeros(3))}, {"time": np.arange(3.0)}), self.describe(), "theory")
+        return Findings(xr.Dataset({"risk": ("time", np.zeros(3))}, {"time": np.arange(3.0)}))
 
-    def simulate(self, seed):
+    def train(self, seed):
         if seed == 99:
             raise KeyboardInterrupt
         CALLS.append(seed)
         values = np.random.default_rng(seed).standard_normal((1, 3))
         data = xr.Dataset({"risk": (("seed", "time"), values)}, {"time": np.arange(3.0), "seed": [seed]}, {"d": self.d})
-        return Result(data, self.describe(), "simulation", seeds=(seed,))
+        return Findings(data)
 
     def figure(self, theory, simulation=None):
         return Figure([])
@@ -84,11 +84,11 @@ class Paired(Counting):
     name: ClassVar[str] = "paired"
     paired: ClassVar[bool] = True
 
-    def theory(self, seeds=()):
+    def predict(self, seeds=()):
         CALLS.append(tuple(seeds))
         data = xr.Dataset({"risk": (("seed", "time"), np.ones((len(seeds), 3)) * np.array(seeds)[:, None])})
         data = data.assign_coords(time=np.arange(3.0), seed=list(seeds))
-        return Result(data, self.describe(), "theory")
+        return Findings(data)
 
 
 def test_a_paired_theory_belongs_to_its_seeds(store):

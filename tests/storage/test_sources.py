@@ -21,7 +21,8 @@ def _own_cache(tmp_path_factory):
 def package(tmp_path_factory):
     """A few of limen's own files, in their places."""
     root = tmp_path_factory.mktemp("package")
-    wanted = ("comparison/verdict.py", "problem/spec.py", "method.py", "verbs.py", "web/app.py", "cli/main.py", "plot/draw.py",
+    wanted = ("comparison/verdict.py", "problem/spec.py", "method.py", "verbs.py", "web/app.py", "cli/main.py",
+              "plot/draw.py",
               "experiments/kernel/double_descent_digits.py", "experiments/kernel/digits_population.py",
               "experiments/kernel/min_norm.py", "experiments/experiment.py", "experiments/figure.py")  # fmt: skip
     for name in wanted:

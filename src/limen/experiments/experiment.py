@@ -1,27 +1,31 @@
 """What every experiment of the gallery offers."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, final
+
+import xarray as xr
 
 from limen.comparison import Comparison, compare
 from limen.experiments.figure import Figure
+from limen.experiments.number import Number
+from limen.method import answered
 from limen.problem import Spec
-from limen.result import Result
+from limen.result import Findings, Kind, Result
 
 
 class Experiment(Spec):
     """A phenomenon of the field, with parameters to play with.
 
     Every parameter is a field with default, bounds and one line; the size is one of them (`size_field`). Final classes
-    give `theory()`, `simulate(seed)`, `figure()` and `headline()`; `compare` may be narrowed by `compared`. For sweeps
-    a class may also give `theory_batch(points)`, `structure()` and `thresholds(parameter, theory)`.
+    give `predict(seeds)`, `train(seed)`, `numbers(dataset)` and `figure()`; `compared` narrows `compare`. For
+    sweeps a class may also give `theory_batch(points)`, `structure()` and `thresholds(parameter, theory)`.
     """
 
     name: ClassVar[str]
     source: ClassVar[str]
     summary: ClassVar[str]
-    citations: ClassVar[tuple[str, ...]]
+    citations: ClassVar[tuple[str, ...]] = ()
     size_field: ClassVar[str] = "d"
     default_seeds: ClassVar[int] = 8
     # Whether the theory starts from the simulation's own starts, seed by seed.
@@ -36,20 +40,39 @@ class Experiment(Spec):
     aliases: ClassVar[dict[str, str]] = {"delta": "samples_per_dim"}
 
     @abstractmethod
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         """The prediction; a `paired` one has a row per seed (default: `default_seeds` of them), others take none."""
 
     @abstractmethod
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         """One finite-size run."""
+
+    @final
+    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+        """The prediction as a result."""
+        own = (seeds or tuple(range(self.default_seeds))) if self.paired else ()
+        return self._answered("theory", lambda: self.predict(seeds), own)
+
+    @final
+    def simulate(self, seed: int) -> Result:
+        """One finite-size run as a result."""
+        return self._answered("simulation", lambda: self.train(seed), (seed,))
+
+    def _answered(self, kind: Kind, find: Callable[[], Findings], seeds: tuple[int, ...]) -> Result:
+        return answered(find, self.describe(), kind, self.name, self.citations, seeds)
 
     @abstractmethod
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         """The picture, as data."""
 
-    @abstractmethod
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        """The few numbers that matter, by symbol, each with words and unit; asked of both witnesses alike."""
+        return {}
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        """The few numbers that matter: `{"theory": {...}, "simulation": {...}}`."""
+        """The numbers of both witnesses: `{"theory": {...}, "simulation": {...}}`."""
+        witnesses = {"theory": theory} | ({"simulation": simulation} if simulation is not None else {})
+        return {name: dict(self.numbers(result.dataset)) for name, result in witnesses.items()}
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The comparison this experiment stands by."""

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from limen.result import Result
+from limen.result import HEADER, Result, from_header
 
 STACKED, HEADERS, HEADER_BYTE = "result", "limen_results", "byte"
 # A coordinate that differs between results cannot keep its name: xarray reserves it for one dimension.
 EACH = "_of_each"
-FIELDS = ("spec", "kind", "ok", "status", "statistics", "seeds", "citations", "versions")
 
 
 def signature(result: Result) -> tuple[Any, ...]:
@@ -40,7 +39,7 @@ def pack(results: Sequence[Result], entry: dict[str, Any] | None = None) -> xr.D
             stored = f"{name}{EACH}" if name in first.coords else str(name)
             variables[stored] = ((STACKED, *variable.dims), np.stack(values), variable.attrs)
     headers = [
-        {"attrs": result.dataset.attrs, **{name: getattr(result, name) for name in FIELDS}} for result in results
+        {"attrs": result.dataset.attrs, **{name: getattr(result, name) for name in HEADER}} for result in results
     ]
     text = _json({**_hoisted([json.loads(_json(header)) for header in headers]), "entry": entry or {}})
     variables[HEADERS] = (HEADER_BYTE, np.frombuffer(text.encode(), np.uint8))
@@ -68,9 +67,7 @@ def unpack(packed: xr.Dataset) -> Callable[[int], Result]:
         header = {**text["common"], **text["each"][position]}
         attributes = header.pop("attrs")
         coords = {name: variables.pop(name) for name in list(variables) if name in coordinates}
-        for name in ("seeds", "citations"):
-            header[name] = tuple(header[name])
-        return Result(dataset=xr.Dataset(variables, coords, attributes), **header)
+        return from_header(xr.Dataset(variables, coords, attributes), header)
 
     return result
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
-from limen.result import Result
+from limen.result import Findings
 
 MISSING = (3.0, 20, 7)
 
@@ -34,14 +34,14 @@ class Odd(Experiment):
         times = float(self.d) * np.arange(len(steps))
         return xr.Dataset({"path": (("seed", "time"), rows)}, {"time": times, "seed": list(seeds)}, {"d": self.d})
 
-    def theory(self, seeds=()):
-        return Result(self._paths(seeds, 0.0), self.describe(), "theory")
+    def predict(self, seeds=()):
+        return Findings(self._paths(seeds, 0.0))
 
-    def simulate(self, seed):
+    def train(self, seed):
         if (self.slope, self.d, seed) == MISSING:
             raise ValueError("not this one")
         ok = self.slope != 2.0
-        return Result(self._paths([seed], 0.5), self.describe(), "simulation", ok, "as it is.", seeds=(seed,))
+        return Findings(self._paths([seed], 0.5), ok, "as it is.")
 
     def figure(self, theory, simulation=None):
         return Figure([])

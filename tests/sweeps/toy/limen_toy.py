@@ -12,7 +12,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
-from limen.result import Result
+from limen.result import Findings
 
 LOG = "LIMEN_TOY_LOG"
 # While this file exists, trouble happens; without it every point is well.
@@ -61,12 +61,12 @@ class Toy(Experiment):
         times = np.arange(4.0)
         return self.slope * (times if self.shape == "line" else times**2)
 
-    def theory(self, seeds=()):
+    def predict(self, seeds=()):
         self._work("theory", -1)
         data = xr.Dataset({"curve": ("time", self._curve()), "level": float(self.slope)}, {"time": np.arange(4.0)})
-        return Result(data.assign_attrs(d=self.d), self.describe(), "theory")
+        return Findings(data.assign_attrs(d=self.d))
 
-    def simulate(self, seed):
+    def train(self, seed):
         self._work("simulation", seed)
         noise = np.random.default_rng((seed, self.d)).standard_normal(5) / np.sqrt(self.d)
         data = xr.Dataset(
@@ -77,7 +77,7 @@ class Toy(Experiment):
             {"time": np.arange(4.0), "seed": [seed]},
             {"d": self.d},
         )
-        return Result(data, self.describe(), "simulation", seeds=(seed,), statistics={"seconds": time.perf_counter()})
+        return Findings(data, statistics={"clock": time.perf_counter()})
 
     def figure(self, theory, simulation=None):
         return Figure([])
@@ -103,7 +103,7 @@ class BatchToy(Toy):
             raise ValueError("one of them is bad")
         return [point.theory() for point in points]
 
-    def theory(self, seeds=()):
+    def predict(self, seeds=()):
         if self.slope == self.bad and self.trouble == "raise":
             raise ValueError("this theory is bad")
-        return super().theory(seeds)
+        return super().predict(seeds)

@@ -1,6 +1,5 @@
 """When do random tokens become one? The transition in time and inverse temperature."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.first_passage import first_passage
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.ensemble import run_ensemble
 from limen.simulation.attention.starts import reduced_tokens
 from limen.theory.attention import (
@@ -87,8 +86,7 @@ class AttentionClustering(Experiment):
         expected = finite_dimension_hitting_time(self.tokens, self.d, self.betas(), CLUSTERED)
         return self.betas()[expected <= SAFE * self.horizon]
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         reached = self.collapsing()
         expected = np.asarray(hitting_time(self.tokens, self.betas(), CLUSTERED))
         smooth = np.linspace(0.0, self.horizon, SMOOTH)
@@ -108,12 +106,10 @@ class AttentionClustering(Experiment):
                 "smooth_time": smooth,
             },
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "cosines exact as d grows; hitting times with the leading correction at this d."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         betas, times = self.betas(), self.times()
         starts = np.broadcast_to(reduced_tokens(self.tokens, self.d, (seed,)), (BETAS, self.tokens, self.tokens))
         record = run_ensemble(starts, betas, times, step=STEP)
@@ -131,8 +127,7 @@ class AttentionClustering(Experiment):
         )
         ok = bool(np.isfinite(passages).all())
         status = f"{self.tokens} tokens." if ok else "some cosines did not pass 0.999: take a larger horizon."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         betas, times = self.betas(), self.times()

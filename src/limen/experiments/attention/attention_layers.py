@@ -1,6 +1,5 @@
 """How many layers until tokens are one? Cosines layer by layer, against the exact map of a layer."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.first_passage import first_passage
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.layers import layer_path
 from limen.simulation.attention.observables import cosine_gaps
 from limen.simulation.attention.starts import reduced_tokens
@@ -83,8 +82,7 @@ class AttentionLayers(Experiment):
         """Layers whose cosines are drawn."""
         return np.round(np.array(SHOWN) * self.depth).astype(int)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         paths = [self._path(float(beta)) for beta in self.betas()]
         counts = [layers_to_collapse(self.tokens, float(beta), self.eta, CLUSTERED) for beta in self.betas()]
         dataset = xr.Dataset(
@@ -96,9 +94,8 @@ class AttentionLayers(Experiment):
             },
             coords={"layer": np.arange(self.layers() + 1), "beta": self.betas()},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "the exact map of a layer on orthogonal tokens."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
     def _path(self, beta: float) -> np.ndarray:
         cosines = [0.0]
@@ -112,8 +109,7 @@ class AttentionLayers(Experiment):
         """Where the cosine passes 0.999, between layers."""
         return first_passage(np.arange(cosines.size), 1.0 - cosines, CLUSTERED)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         start = reduced_tokens(self.tokens, self.d, (seed,))[0]
         count, n = self.layers(), self.tokens
         means, path = [], start[None]
@@ -140,8 +136,7 @@ class AttentionLayers(Experiment):
         )
         ok = bool(np.isfinite(dataset.collapse_depth.values).all())
         status = f"{count} layers." if ok else f"some cosines did not pass 0.999 in {count} layers."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         path = theory.dataset.mean_cosine.values

@@ -1,6 +1,5 @@
 """Infinitely many tokens: the law of the cloud follows an equation of its own, and finite clouds leave it in time."""
 
-import time
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.mean_field_starts import (
     axial_tokens,
     circle_tokens,
@@ -76,8 +75,7 @@ class AttentionMeanField(Experiment):
     def _coordinates(self) -> dict[str, np.ndarray]:
         return {"time": self.times(), "k": np.arange(1, MODES + 1), "part": np.array(["cosine", "sine"])}
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         circle = circle_flow(self.circle_density, self.beta, self.times())
         sphere = zonal_flow(self.height_density, self.dim, self.beta, self.times())
         modes = np.full((TIMES, MODES, 2), np.nan)
@@ -92,12 +90,10 @@ class AttentionMeanField(Experiment):
             attrs={"d": self.tokens},
         )
         status = f"circle: {circle.status} Sphere: {sphere.status}"
-        statistics = {"seconds": time.perf_counter() - began}
         ok = circle.ok and sphere.ok
-        return Result(dataset, self.describe(), "theory", ok, status, statistics, (), self.citations)
+        return Findings(dataset, ok, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         modes = {kind: [self._modes(seed, n, kind) for n in self.sizes().tolist()] for kind in ("strata", "free")}
         spheres = [self._sphere(seed, n) for n in self.sizes().tolist()]
         heights = [tokens[..., -1].mean(axis=1) for tokens in spheres]
@@ -118,9 +114,8 @@ class AttentionMeanField(Experiment):
             },
             attrs={"d": self.tokens},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"up to {self.tokens} tokens."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _sphere(self, seed: int, n: int) -> np.ndarray:
         """`n` stratified tokens on the sphere along the flow, (time, token, d); heights are the last coordinate."""

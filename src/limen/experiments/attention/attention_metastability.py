@@ -1,6 +1,5 @@
 """Clusters that last: the number of clusters falls one by one, over decades of time."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.first_passage import first_passage
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.observables import cosine_gaps
 from limen.simulation.attention.particles import simulate as run_particles
 from limen.simulation.attention.starts import uniform_tokens
@@ -69,8 +68,7 @@ class AttentionMetastability(Experiment):
         first = min(max(round(self.share * CLOUD), 1), CLOUD - 1)
         return first, CLOUD - first
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         merging = [log_two_cluster_time(self.sizes(), self.beta, float(np.cos(a)), CLUSTERED) for a in ANGLES]
         clusters = np.arange(2, 6)
         lives = [log_lifetime(int(k), self.beta, IRREGULARITY) for k in clusters]
@@ -83,17 +81,15 @@ class AttentionMetastability(Experiment):
             },
             coords={"angle": ANGLES, "polygon": clusters},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "merging times exact; lifetimes and the first plateau are estimates."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
     def _polygon_energy(self, k: int) -> float:
         """Energy of k equal clusters at equal angles, in units of that of one cluster."""
         cosines = np.cos(2.0 * np.pi * np.arange(k) / k)
         return float(np.expm1(self.beta * cosines).mean() / np.expm1(self.beta))
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         moments = np.concatenate([EARLY_TIMES, self.times()])
         run = run_particles(uniform_tokens(self.tokens, 2, (seed,))[0], self.beta, moments, delta=CLUSTERED)
         late = slice(EARLY_TIMES.size, None)
@@ -111,8 +107,8 @@ class AttentionMetastability(Experiment):
             attrs={"d": self.tokens},
         )
         ok = run.ok and bool(np.isfinite(merging).all())
-        statistics = {"seconds": time.perf_counter() - began, "evaluations": run.statistics["evaluations"]}
-        return Result(dataset, self.describe(), "simulation", ok, run.status, statistics, (seed,))
+        statistics = {"evaluations": run.statistics["evaluations"]}
+        return Findings(dataset, ok, run.status, statistics)
 
     def _merging_time(self, angle: float, seed: int, place: int) -> float:
         """When two clouds of tokens around points at this angle have come within 0.001 of cosine one."""

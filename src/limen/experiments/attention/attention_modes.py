@@ -1,6 +1,5 @@
 """How an even cloud of tokens breaks up: growth rates of its ripples, and the number of points that attract."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.attracting_points import attracting_points
 from limen.simulation.attention.growth import measured_growth
 from limen.simulation.attention.particles import simulate
@@ -62,8 +61,7 @@ class AttentionModes(Experiment):
     def _coordinates(self) -> dict[str, np.ndarray]:
         return {"beta": self.betas(), "sparse_beta": self.betas()[::STRIDE], "degree": self.degrees()}
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         betas, sparse_betas, degrees = self._coordinates().values()
         dataset = xr.Dataset(
             {
@@ -76,11 +74,9 @@ class AttentionModes(Experiment):
             coords=self._coordinates(),
             attrs={"d": self.tokens},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "closed forms.", statistics, (), self.citations)
+        return Findings(dataset, True, "closed forms.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         betas, sparse_betas, degrees = self._coordinates().values()
 
         def rates(d: int, values: np.ndarray) -> np.ndarray:
@@ -105,9 +101,8 @@ class AttentionModes(Experiment):
             coords={**self._coordinates(), "seed": [seed]},
             attrs={"d": self.tokens},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"particles; counts of {self.tokens} independent tokens."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _counts(self, angles: np.ndarray, beta: float) -> list[float]:
         """Attracting points of one set of tokens at the two times."""

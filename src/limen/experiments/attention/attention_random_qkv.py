@@ -1,6 +1,5 @@
 """Attention with random matrices: one cluster, or two opposite ones?"""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.matrices import random_matrix, value_matrix
 from limen.simulation.attention.observables import CLUSTERED, clustered_pairs, cosine_gaps
@@ -88,8 +87,7 @@ class AttentionRandomQKV(Experiment):
         """The point around which the small cloud starts."""
         return uniform_tokens(1, self.d, (seed,))[0, 0]
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         spread = np.zeros((len(seeds), len(CASES), CLOUD_TIMES))
         rate = np.zeros((len(seeds), len(CASES)))
@@ -109,9 +107,8 @@ class AttentionRandomQKV(Experiment):
             },
             coords={"seed": list(seeds), "case": np.arange(4), "cloud_time": self.cloud_times(), "beta": [*self.betas]},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "exact for clouds much smaller than the distance on which attention varies."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, tuple(seeds), self.citations)
+        return Findings(dataset, True, status)
 
     def _cloud_size(self, value: np.ndarray, centre: np.ndarray) -> np.ndarray:
         r"""$-\ln|e^{Vt}x_0|$ at the times of the cloud."""
@@ -124,8 +121,7 @@ class AttentionRandomQKV(Experiment):
             sizes.append(sizes[-1] - np.log(length))
         return np.array(sizes)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         pairs = self.matrices(seed)
         systems = len(CASES) * len(self.betas)
         start = np.broadcast_to(uniform_tokens(self.tokens, self.d, (seed,)), (systems, self.tokens, self.d))
@@ -152,8 +148,7 @@ class AttentionRandomQKV(Experiment):
         )
         ok = bool(np.isfinite(gram).all() and np.isfinite(spread).all())
         status = f"{self.tokens} tokens, {systems} systems." if ok else "the tokens did not stay finite."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status)
 
     def _cloud(self, query_key: np.ndarray, value: np.ndarray, seed: int) -> np.ndarray:
         """Logarithm of the size of a small cloud, relative to its start, at the largest beta."""

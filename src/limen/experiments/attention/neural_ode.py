@@ -1,6 +1,5 @@
 """A residual network becomes a differential equation as its depth grows, and the distance falls like one over depth."""
 
-import time
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -12,7 +11,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.problem import Activation
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.attention.residual_network import draw_depth_weights, hidden_states, residual_network
 from limen.simulation.generators import numpy_generator
 from limen.theory.attention.neural_ode import neural_ode
@@ -64,8 +63,7 @@ class NeuralODE(Experiment):
     def _input(self, seed: int) -> np.ndarray:
         return numpy_generator(seed, self.d, "residual network input").standard_normal((1, self.d))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         activation = Activation(formula=self.activation)
         limits = [
@@ -94,12 +92,10 @@ class NeuralODE(Experiment):
             coords={"seed": list(seeds), "depth": self.depths(), "time": self.times(), "measure": list(MEASURES)},
             attrs={"d": self.depth},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "the equation and its first correction integrated to 1e-10, for each seed's weights."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         weights, activation = draw_depth_weights(self.d, self.hidden, seed), Activation(formula=self.activation)
         start, depths = self._input(seed), self.depths().tolist()
         outputs = [residual_network(start, weights, activation, depth, self.duration)[0] for depth in depths]
@@ -116,8 +112,7 @@ class NeuralODE(Experiment):
         status = f"networks of up to {self.depth} layers."
         if not ok:
             status = "the outputs are not finite: take a shorter duration."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """At the largest depth, three smaller ones telling how much of the gap is finite depth."""

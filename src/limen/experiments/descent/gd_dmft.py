@@ -10,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.number_list import NumberList
 from limen.problem import GradientDescent, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent import gradient_descent
 from limen.theory.descent import solve as descent
 
@@ -82,10 +82,10 @@ class GradientDescentMeanField(Experiment):
         """Every step, or 41 of them."""
         return np.unique(np.rint(np.linspace(0.0, self.steps, min(self.steps + 1, MOST_TIMES))))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         return descent.solve(self.problem(), self.times(), PATHS, SCRAMBLES)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         return gradient_descent.solve(self.problem(), self.times(), d=self.d, seed=seed)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:

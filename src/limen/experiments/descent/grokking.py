@@ -1,6 +1,5 @@
 """Generalisation that comes late: train and test loss of gradient descent through the escape from a hard direction."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Th
 from limen.experiments.number_list import NumberList
 from limen.problem import GradientDescent, OverlapStart, TwoLayer, network, target
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent.restarts import fresh_losses, restarts
 from limen.theory.descent.escape import average_run, escape_of
 
@@ -86,9 +85,7 @@ class Grokking(Experiment):
         """Every second step, or 41 of them."""
         return np.unique(np.rint(np.linspace(0.0, self.steps, min(self.steps // 2 + 1, MOST_TIMES))))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
-
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         def run(ratio: float) -> Result:
             return average_run(self.problem(ratio), self.times(), self.d, PATHS, SCRAMBLES)
 
@@ -96,11 +93,9 @@ class Grokking(Experiment):
             found = list(pool.map(run, self.samples_per_dim))
         dataset = xr.concat([one.dataset for one in found], dim=xr.Variable("ratio", list(self.samples_per_dim)))
         worst = next((one for one in found if not one.ok), found[0])
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", worst.ok, worst.status, statistics, citations=self.citations)
+        return Findings(dataset, worst.ok, worst.status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         found = [restarts(self.problem(ratio), self.times(), self.d, seed, STARTS) for ratio in self.samples_per_dim]
         for ratio, one in zip(self.samples_per_dim, found, strict=True):
             one.dataset["test_loss"] = (("seed", "start", "time"), fresh_losses(self.problem(ratio), one.dataset))
@@ -112,10 +107,7 @@ class Grokking(Experiment):
         dataset["escape"] = (("seed", "ratio", "start"), first)
         worst = next((one for one in found if not one.ok), found[0])
         status = worst.status if not worst.ok else f"{STARTS} trainings on each sample, d = {self.d}."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(
-            dataset.assign_attrs(d=self.d), self.describe(), "simulation", worst.ok, status, statistics, (seed,)
-        )
+        return Findings(dataset.assign_attrs(d=self.d), worst.ok, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, panels = self.times(), []

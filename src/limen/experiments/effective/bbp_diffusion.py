@@ -1,6 +1,5 @@
 """The spectral transition as a diffusion: the overlap of SGD with a spike, below and above the critical signal."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import SpikedTensor
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.tensor_chain import solve_seeds
 from limen.theory.effective.search_moments import search_moments
 
@@ -56,8 +55,8 @@ class BBPDiffusion(Experiment):
         """Where runs are recorded."""
         return np.linspace(0.0, self.horizon / self.step, TIMES)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, times = time.perf_counter(), self.times()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        times = self.times()
         moments = [search_moments(self.problem(multiple), times) for multiple in MULTIPLES]
         variance = np.stack([one[0] for one in moments])
         growth = np.stack([one[1] for one in moments])
@@ -69,12 +68,11 @@ class BBPDiffusion(Experiment):
         dataset["memory"] = (("multiple", "time"), memory)
         dataset["final_spread"] = ("signal_curve", np.sqrt(curve))
         dataset = dataset.assign_coords(signal_curve=CURVE)
-        statistics = {"seconds": time.perf_counter() - began}
         status = "moments of the diffusion integrated."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began, times = time.perf_counter(), self.times()
+    def train(self, seed: int) -> Findings:
+        times = self.times()
         own = range(seed * self.runs, (seed + 1) * self.runs)
         spread, memory, last = [], [], []
         for multiple in MULTIPLES:
@@ -88,8 +86,7 @@ class BBPDiffusion(Experiment):
             dataset[name] = (("seed", "multiple", "time"), np.stack(values)[None])
         dataset["rescaled_overlap_of_runs"] = (("seed", "multiple", "run"), np.stack(last)[None])
         status = f"exact chain of SGD on a spiked matrix in d = {self.d}, {self.runs} runs a seed."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,), self.citations)
+        return Findings(dataset, True, status)
 
     def _dataset(self) -> xr.Dataset:
         return xr.Dataset(coords={"time": self.times(), "multiple": list(MULTIPLES)}, attrs={"d": self.d})

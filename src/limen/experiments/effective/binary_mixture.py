@@ -1,6 +1,5 @@
 """A mixture of two Gaussians learnt online: unequal weights point the way, equal ones make SGD search."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import ndtri
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import BinaryMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.fixed_point import fixed_point
 from limen.theory.effective.hitting import hitting_probability, hitting_time
@@ -76,8 +75,7 @@ class BinaryMixtureTraining(Experiment):
         early, late = hitting_time(self.balanced(), self.d // 2, self.level(), (EARLY, LATE))
         return np.linspace(early, late, TIMES)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         dataset = self._dataset()
         limit, shift, variance = overlap_fluctuations(self.problem(), dataset.time.values)
         dataset["overlap"] = ("time", limit + shift / self.d)
@@ -85,12 +83,10 @@ class BinaryMixtureTraining(Experiment):
         dataset["overlap_spread"] = ("time", np.sqrt(variance))
         late = dataset.balanced_time.values
         dataset["recovered"] = ("balanced_time", hitting_probability(self.balanced(), self.d // 2, self.level(), late))
-        statistics = {"seconds": time.perf_counter() - began}
         status = "integrated; fluctuations and recovery to leading order in the dimension."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         own = range(seed * self.runs, (seed + 1) * self.runs)
         paths = solve_seeds(self.problem(), self.times(), self.d, own)[0].dataset.overlap.values
         fewer = range(seed * self.runs, seed * self.runs + self.runs // 3)
@@ -102,8 +98,7 @@ class BinaryMixtureTraining(Experiment):
         dataset["recovered"] = (("seed", "balanced_time"), passed.mean(axis=0)[None])
         dataset["balanced_overlap_of_runs"] = (("seed", "run", "balanced_time"), size[None])
         status = f"exact overlap chain of spherical SGD in d = {self.d}, {self.runs} runs a seed."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,), self.citations)
+        return Findings(dataset, True, status)
 
     def _dataset(self) -> xr.Dataset:
         coords = {"time": self.times(), "balanced_time": self.balanced_times()}

@@ -1,6 +1,5 @@
 """Effective dynamics derived from a loss by sampling alone, held against closed forms worked out by hand."""
 
-import time
 from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.problem import OverlapStart, SpikedTensor, XorMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.generic_sgd import run
 from limen.theory.effective.derive import derive
 from limen.theory.effective.mixtures.xor_drift import xor_drift
@@ -105,8 +104,7 @@ class EffectiveDynamicsCheck(Experiment):
         square = m * m + r
         return self.step / self.d * np.array([8.0 * (square + m * m), 16.0 * m * r, 32.0 * r * (square + r)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         pairs = [self._exact(u) for u in self.values()]
         f, g = (np.stack(part) for part in zip(*pairs, strict=True))
         dataset = self._dataset()
@@ -115,11 +113,9 @@ class EffectiveDynamicsCheck(Experiment):
         dataset["statistics"] = (("time", "statistic"), self.path())
         if self.model == "spiked-matrix":
             dataset["volatility"] = (("point", "entry"), np.stack([self._exact_volatility(*u) for u in self.values()]))
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "closed forms.", statistics, citations=self.citations)
+        return Findings(dataset, True, "closed forms.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         loss, sampler, measured, size = _functions(self.model, self.signal, self.d)
         count = self.samples * (1 if self.model == "spiked-matrix" else MORE)
         dynamics = derive(loss, sampler, measured, self.step / self.d, size, samples=count, seed=seed)
@@ -136,8 +132,7 @@ class EffectiveDynamicsCheck(Experiment):
             entries = np.stack([dynamics.volatility(u).value[np.triu_indices(2)] for u in values])
             dataset["volatility"] = (("seed", "point", "entry"), entries[None])
         status = f"terms sampled from the loss alone, and plain SGD, in d = {self.d}: {trained.status}"
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", trained.ok, status, statistics, (seed,), self.citations)
+        return Findings(dataset, trained.ok, status)
 
     def _dataset(self) -> xr.Dataset:
         return xr.Dataset(coords={"time": self.times(), "point": np.arange(POINTS)}, attrs={"d": self.d})

@@ -11,7 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.gaussian import covariance_dual, covariance_dual_prime
 from limen.precision import in_double
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.classifier_hessian import class_mean_eigenvalues, hessian_operator
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, load_digits, split_digits
@@ -59,7 +59,7 @@ class HessianDigits(Experiment):
     steps: int = Field(400, ge=1, le=50_000, description="gradient steps of training")
     lanczos_steps: int = Field(40, ge=25, le=300, description="Lanczos steps for the density of eigenvalues")
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         levels = self._infinite_width()
         dataset = xr.Dataset(
             {
@@ -69,9 +69,9 @@ class HessianDigits(Experiment):
             },
             {"rank": RANKS, "group": GROUPS},
         )
-        return Result(dataset, self.describe(), "theory", citations=self.citations)
+        return Findings(dataset)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         digits = load_digits()
         split = split_digits(seed, self.n)
         images, labels = digits.inputs[split.train], split.train_labels
@@ -101,7 +101,7 @@ class HessianDigits(Experiment):
             {"seed": [seed], "stage": STAGES, "group": GROUPS, "rank": RANKS, "place": places},
             attrs={"d": self.width},
         )
-        return Result(dataset, self.describe(), "simulation", seeds=(seed,), citations=self.citations)
+        return Findings(dataset)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         ranks = RANKS.astype(float)

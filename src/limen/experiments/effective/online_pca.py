@@ -1,6 +1,5 @@
 """Online PCA: a random start, exponential growth of a Gaussian amplitude, and a law of hitting times."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.special import ndtri
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import OnlinePCA
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.fixed_point import fixed_point
 from limen.theory.effective.hitting import hitting_probability, hitting_time
@@ -74,8 +73,8 @@ class OnlinePCATraining(Experiment):
         q = amplitudes[:, None] ** 2 / (self.d * end**2) * growth
         return end * q / (1.0 + q)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, times, crossing = time.perf_counter(), self.times(), self.crossing()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        times, crossing = self.times(), self.crossing()
         quartiles = ndtri(0.5 + 0.5 * QUARTILES)
         dataset = xr.Dataset(
             {
@@ -88,12 +87,11 @@ class OnlinePCATraining(Experiment):
             coords={"time": times, "crossing_time": times[crossing], "quantile": QUARTILES},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "closed form, to leading order in the dimension."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began, times, crossing = time.perf_counter(), self.times(), self.crossing()
+    def train(self, seed: int) -> Findings:
+        times, crossing = self.times(), self.crossing()
         own = range(seed * self.runs, (seed + 1) * self.runs)
         size = np.abs(solve_seeds(self.problem(), times, self.d, own)[0].dataset.overlap.values)
         # The crossing is as good as monotone: between two records the overlap moves by far more than its noise.
@@ -108,8 +106,7 @@ class OnlinePCATraining(Experiment):
             attrs={"d": self.d},
         )
         status = f"exact overlap chain of spherical SGD in d = {self.d}, {self.runs} runs a seed."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,), self.citations)
+        return Findings(dataset, True, status)
 
     def _hitting_quartiles(self, simulation: Result) -> np.ndarray:
         """Quartiles over all runs, crossings interpolated between records; infinite where not reached."""

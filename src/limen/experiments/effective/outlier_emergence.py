@@ -1,6 +1,5 @@
 """Emergence of outliers: how much test data a Hessian needs before its outliers can be seen."""
 
-import time as clock
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -13,7 +12,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number_list import NumberList
 from limen.problem import GaussianMixture, InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.mixture_blocks import measure_block
 from limen.theory.effective.mixtures.block_spectrum import block_spectrum, emergence_ratio
 from limen.theory.effective.mixtures.block_weights import mixture_inputs
@@ -74,8 +73,7 @@ class OutlierEmergence(Experiment):
             classes=self.classes, sharpness=self.sharpness, penalty=self.penalty, step=self.step
         )  # fmt: skip
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = clock.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         problem, k = self.problem(), self.classes
         path = mixture_path(problem, start_state(problem), np.array([self.time]))
         inputs = mixture_inputs(problem, MixtureState(*(part[-1] for part in path)), self.matrix, (0, 0), None)
@@ -103,10 +101,9 @@ class OutlierEmergence(Experiment):
         status = f"{self.matrix} block at time {self.time:g}: bulk, outliers and thresholds."
         if any(one.soft for one in measured):
             status = f"{self.matrix} block at time {self.time:g}: edges are soft, set by the heaviest samples."
-        statistics = {"seconds": clock.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, (), self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         runs = [measure_block(self.problem(), [self.time], ratio, self.d, [seed], self.matrix) for ratio in self.ratios]
         values = np.stack([run.dataset.eigenvalue.values[:, 0] for run in runs], axis=1)
         dataset = xr.Dataset(
@@ -121,11 +118,8 @@ class OutlierEmergence(Experiment):
             coords={"ratio": list(self.ratios), "rank": np.arange(self.classes), "seed": [seed]},
             attrs={"d": self.d},
         )
-        seconds = sum(run.statistics["seconds"] for run in runs)
         status = f"full SGD in d = {self.d}, one fresh test set per size."
-        return Result(
-            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
-        )
+        return Findings(dataset, True, status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """Where outliers have clearly emerged, their mean: near-degenerate ones repel each other at finite size."""

@@ -1,6 +1,5 @@
 """Spectral alignment of k-class logistic regression: SGD ends up inside the outlier eigenspace of its own Hessian."""
 
-import time as clock
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.problem import GaussianMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.mixture_blocks import measure_block
 from limen.theory.effective.mixtures.blocks import block_path
 
@@ -73,8 +72,7 @@ class SpectralAlignment(Experiment):
     def _fine_times(self) -> np.ndarray:
         return self.time * np.linspace(0.0, 1.0, FINER * (self.records - 1) + 1) ** 2
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = clock.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         fine = self._fine_times()
         paths = {m: block_path(self.problem(), fine, self.test_samples_per_dim, m) for m in MATRICES}
         variables = {}
@@ -85,20 +83,16 @@ class SpectralAlignment(Experiment):
             variables |= {f"curve_{name}_{matrix}": curve[name] for name in (*NAMES, "edge", "outliers")}
         dataset = _with_compared(xr.Dataset(variables))
         status = " ".join(path.status.capitalize() for path in paths.values())
-        statistics = {"seconds": clock.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, (), self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        variables, seconds = {}, 0.0
+    def train(self, seed: int) -> Findings:
+        variables = {}
         for matrix in MATRICES:
             run = measure_block(self.problem(), self.times(), self.test_samples_per_dim, self.d, [seed], matrix)
             variables |= {f"{name}_{matrix}": run.dataset[name] for name in NAMES}
-            seconds += run.statistics["seconds"]
         dataset = _with_compared(xr.Dataset(variables, attrs={"d": self.d}))
         status = f"full SGD in d = {self.d}, blocks on fresh test sets."
-        return Result(
-            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
-        )
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset

@@ -1,6 +1,5 @@
 """Spectral alignment of a two-layer network on XOR: each layer with its own block, one outlier per cloud found."""
 
-import time as clock
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.effective.xor_starts import directed_start
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.problem import InputError, XorMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.xor_alignment import MATRICES, measure_network
 from limen.simulation.effective.xor_clusters import occupied_clusters
 from limen.theory.effective.mixtures.block_spectrum import SpectralBlock, block_spectrum
@@ -89,8 +88,7 @@ class SpectralAlignmentXor(Experiment):
     def _fine_times(self) -> np.ndarray:
         return np.linspace(0.0, self.time, FINER * (self.records - 1) + 1)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = clock.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         problem, times = self.problem(), self._fine_times()
         start, second = directed_start(self.width, self.clouds, self.overlap, self.draw)
         path = xor_path(problem, start_state(problem, start, second), times, FLOW_POINTS)
@@ -119,23 +117,19 @@ class SpectralAlignmentXor(Experiment):
         status = "limiting flow, then blocks at finite test size."
         if dead.size:
             status = f"limiting flow; dead neurons at the end, aligned with nothing: {', '.join(map(str, dead))}."
-        statistics = {"seconds": clock.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, (), self.citations)
+        return Findings(dataset, True, status)
 
     def _first(self, state: XorState, matrix: str) -> SpectralBlock:
         i = self.neuron - 1
         inputs = xor_inputs(self.problem(), state, "hessian" if matrix == "hessian" else "gradient", (i, i), None)
         return block_spectrum(inputs, 1.0 / self.test_samples_per_dim, XOR_LEADING)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         start, second = directed_start(self.width, self.clouds, self.overlap, self.draw)
         run = measure_network(
             self.problem(), self.times(), self.test_samples_per_dim, self.d, seed, self.neuron - 1, start, second
         )
-        return Result(
-            _with_compared(run.dataset), self.describe(), "simulation", run.ok, run.status, run.statistics, (seed,),
-            self.citations,
-        )  # fmt: skip
+        return Findings(_with_compared(run.dataset), run.ok, run.status, run.statistics)  # fmt: skip
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset

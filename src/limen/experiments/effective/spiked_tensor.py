@@ -1,6 +1,5 @@
 """Tensor PCA by SGD: the phase portrait of overlap and remaining length, and runs on it."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +9,8 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import InputError, OverlapStart, SpikedTensor
-from limen.result import Result, merge
-from limen.simulation.effective.tensor_chain import solve_seeds
+from limen.result import Findings, Result
+from limen.simulation.effective.tensor_chain import tensor_chain
 from limen.theory.effective.tensor_flow import critical_signal, tensor_fixed_points, tensor_flow
 
 TIMES = 31
@@ -74,31 +73,27 @@ class SpikedTensorFlow(Experiment):
         """Where runs are recorded, densest at the start."""
         return self.horizon * np.linspace(0.0, 1.0, TIMES) ** 2
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, times = time.perf_counter(), self.times()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        times = self.times()
         pairs = [tensor_flow(self.problem(), m, r, times) for m, r in self.starts()]
         dataset = self._dataset()
         for name, rows in zip(("overlap", "orthogonal_square"), zip(*pairs, strict=True), strict=True):
             dataset[name] = (("start", "time"), np.stack(rows))
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "integrated.", statistics, citations=self.citations)
+        return Findings(dataset, True, "integrated.")
 
-    def simulate(self, seed: int) -> Result:
-        began, times = time.perf_counter(), self.times()
-        own = range(seed * self.runs, (seed + 1) * self.runs)
+    def train(self, seed: int) -> Findings:
+        times = self.times()
+        own = tuple(range(seed * self.runs, (seed + 1) * self.runs))
         found = []
         for m, r in self.starts():
             begun = self.problem(OverlapStart(overlap=m, gram=[[m * m + r]]))
-            found.append(merge(solve_seeds(begun, times, self.d, own)))
+            found.append(tensor_chain.run_seeds(begun, times, self.d, own))
         dataset = self._dataset().assign_coords(seed=[seed])
         for name in ("overlap", "orthogonal_square"):
             rows = np.stack([one.dataset[name].values.mean(axis=0) for one in found])
             dataset[name] = (("seed", "start", "time"), rows[None])
         worst = next((one for one in found if not one.ok), found[0])
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(
-            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, worst.ok, worst.status)
 
     def _dataset(self) -> xr.Dataset:
         m, r = zip(*self.starts(), strict=True)

@@ -1,6 +1,5 @@
 """How many samples until a random start has found its direction: information exponents one, two and three."""
 
-import time
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.problem import OnlinePCA, SingleIndex
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.overlap_hitting import simulated_hitting_times
 from limen.theory.effective.fixed_point import fixed_point
 from limen.theory.effective.hitting import critical_samples_per_dim, hitting_time
@@ -66,18 +65,15 @@ class WeakRecovery(Experiment):
         """Exponents and dimensions."""
         return [(k, self.d // part) for k, parts in PARTS.items() for part in parts]
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         dataset = self._dataset()
         weak, strong = np.array([_predicted(k, size, self.weak).medians for k, size in self.points()]).T
         dataset["log_samples"] = ("point", np.log10(weak * self._per_time()))
         dataset["search_fraction"] = ("point", weak / strong)
-        statistics = {"seconds": time.perf_counter() - began}
         status = "medians of hitting times, to leading order in the dimension."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         medians = []
         for index, (k, size) in enumerate(self.points()):
             batches = TIMES_MORE[index % len(TIMES_MORE)]
@@ -93,8 +89,7 @@ class WeakRecovery(Experiment):
         dataset["log_samples"] = (("seed", "point"), np.log10(weak * self._per_time())[None])
         dataset["search_fraction"] = (("seed", "point"), (weak / strong)[None])
         status = f"exact overlap chain of spherical SGD, at least {self.runs} runs a seed."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,), self.citations)
+        return Findings(dataset, True, status)
 
     def _per_time(self) -> np.ndarray:
         """Samples in a unit of time, for every point."""

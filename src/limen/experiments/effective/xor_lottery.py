@@ -11,7 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, XorMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.xor_clusters import occupied_clusters
 from limen.simulation.effective.xor_networks import train_networks
 from limen.theory.effective.mixtures.xor_fixed_points import success_probability
@@ -65,14 +65,14 @@ class XorLottery(Experiment):
         """The mixture and its network."""
         return XorMixture(width=width, sharpness=sharpness, penalty=self.penalty, step=self.step)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         values = [success_probability(self.problem(int(width), math.inf)) for width in self.widths]
         dataset = xr.Dataset({"success": ("width", values)}, coords={"width": list(self.widths)})
         status = "sign-signature probability at infinite sharpness."
-        return Result(dataset, self.describe(), "theory", True, status, {}, (), self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        success, noisy, seconds = [], [], 0.0
+    def train(self, seed: int) -> Findings:
+        success, noisy = [], []
         for width in (int(width) for width in self.widths):
             runs = [train_networks(self.problem(width, math.inf), self.time, self.d, self.networks, seed)]
             success.append(np.mean(occupied_clusters(runs[0]) == 4))
@@ -80,15 +80,12 @@ class XorLottery(Experiment):
                 noisy_problem = self.problem(width, self.sharpness)
                 runs.append(train_networks(noisy_problem, self.time, self.d, self.noisy_networks, seed))
                 noisy.append(np.mean(occupied_clusters(runs[1]) == 4))
-            seconds += sum(run.statistics["seconds"] for run in runs)
         variables = {"success": (("seed", "width"), np.array([success]))}
         if noisy:
             variables["success_with_noise"] = (("seed", "width"), np.array([noisy]))
         dataset = xr.Dataset(variables, {"width": list(self.widths), "seed": [seed]}, {"d": self.d})
         status = f"full SGD with and without noise, d = {self.d}."
-        return Result(
-            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
-        )
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         widths = np.arange(1, int(max(self.widths)) + 2)

@@ -9,7 +9,7 @@ from limen.experiments.effective.xor_starts import random_start
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import XorMixture
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.effective.mixture_training import xor_sgd
 from limen.simulation.effective.xor_clusters import occupied_clusters
 from limen.theory.effective.mixtures.xor_fixed_points import cluster_mass
@@ -61,11 +61,11 @@ class XorTraining(Experiment):
         """Where both are recorded."""
         return np.linspace(0.0, self.time, 41)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         start, second = random_start(self.width, self.overlap, self.draw)
         return xor_flow.solve(self.problem(), self.times(), start=start, second_layer=second, points=POINTS)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         start, second = random_start(self.width, self.overlap, self.draw)
         return xor_sgd.solve(self.problem(), self.times(), self.d, seed, start, second)
 

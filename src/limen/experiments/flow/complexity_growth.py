@@ -1,6 +1,5 @@
 """How complexity grows: a network that fits noise raises its second layer on the scale of t = m."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,18 +9,18 @@ from pydantic import Field
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
-from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, simulation_result
+from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
+    joined_theory,
     noise_problem,
     noise_runs,
     remaining,
-    theory_result,
     witness_marks,
 )
 from limen.problem import TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.adiabatic import adiabatic
 from limen.theory.flow.solve import solve
 
@@ -78,8 +77,7 @@ class ComplexityGrowth(Experiment):
     def witness_times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.05, self.witness_horizon, 19)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         widths, times, short = self.widths(), self.times(), self.witness_times()
         limit = adiabatic(covariance(self.degree), self.samples_per_parameter, times, self.noise).dataset
         found = [solve(self.problem(width), width * times, tolerance=5e-3) for width in widths]
@@ -98,9 +96,9 @@ class ComplexityGrowth(Experiment):
             },
             coords={"width": widths, "time": times, "witness_time": short},
         )
-        return theory_result(dataset, [*found, beside], self.describe(), began, self.citations)
+        return joined_theory(dataset, [*found, beside])
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         width, short = self.witness_width, self.witness_times()
         runs = noise_runs(self.problem(width), width * short, self.d, seed)
         layers = [run.dataset.second_layer.values.ravel() for run in runs]
@@ -116,7 +114,7 @@ class ComplexityGrowth(Experiment):
             coords={"seed": [seed], "size": list(dimensions(self.d)), "witness_time": short},
             attrs={"d": self.d},
         )
-        return simulation_result(dataset, runs, self.describe(), seed, self.citations)
+        return joined_runs(dataset, runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model of the small width in two dimensions, at all times."""

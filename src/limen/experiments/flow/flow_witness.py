@@ -14,7 +14,7 @@ import xarray as xr
 from limen.comparison import Comparison, compare
 from limen.experiments.figure import Line, Mark, Panel, Points, mean_and_error
 from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, activation, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.flow.gaussian_model import sampled_gaussian_model
 from limen.simulation.flow.gradient_flow import gradient_flow
 from limen.theory.flow.solve import solve
@@ -45,7 +45,7 @@ def quadratic_problem(
     )
 
 
-def curves(result: Result) -> dict[str, np.ndarray]:
+def curves(result: Findings | Result) -> dict[str, np.ndarray]:
     """Losses, $a$ and $v$ against time; all neurons start alike and there is one latent direction."""
     dataset = result.dataset
     return {name: dataset[name].values.reshape(dataset.sizes["time"]) for name in CURVES}
@@ -69,7 +69,7 @@ def orthogonal(problem: TwoLayer) -> TwoLayer:
     return TwoLayer(**{name: getattr(problem, name) for name in TwoLayer.model_fields} | {"start": start})
 
 
-def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Result]:
+def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Findings]:
     """One draw of the Gaussian model in each dimension, then in the last of them a network on real inputs with the
     same start, neurons orthogonal to each other, and the same label noise."""
     problem = orthogonal(problem)
@@ -77,22 +77,20 @@ def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, see
     return [*models, gradient_flow.solve(problem, times, dimensions[-1], seed, tolerance=STEP_TOLERANCE)]
 
 
-def witness_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> tuple[list[Result], Result]:
+def witness_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> tuple[list[Findings], Findings]:
     """The Gaussian model in the two dimensions `sizes` of `d`, and a network in the larger one."""
     *models, real = runs_in(sizes(d), problem, times, seed)
     return models, real
 
 
-def witness_theory(problem: TwoLayer, times: np.ndarray) -> tuple[xr.Dataset, Result]:
+def witness_theory(problem: TwoLayer, times: np.ndarray) -> tuple[xr.Dataset, Findings]:
     """The theory at the width of the witnesses: `witness_*` along `witness_time`."""
     found = solve(problem, times, tolerance=GRID_TOLERANCE)
     variables = {f"witness_{name}": (("witness_time",), values) for name, values in curves(found).items()}
     return xr.Dataset(variables, coords={"witness_time": times}), found
 
 
-def witness_simulation(
-    problem: TwoLayer, times: np.ndarray, d: int, seed: int, spec: dict, citations: tuple[str, ...]
-) -> Result:
+def witness_simulation(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     """`witness_*` (seed, size, witness_time) of the Gaussian model and `network_*` (seed, witness_time)."""
     models, real = witness_runs(problem, times, d, seed)
     stacked = [curves(model) for model in models]
@@ -103,16 +101,14 @@ def witness_simulation(
     variables |= {f"network_{name}": (("seed", "witness_time"), row[None]) for name, row in curves(real).items()}
     coords = {"seed": [seed], "size": list(sizes(d)), "witness_time": times}
     dataset = xr.Dataset(variables, coords=coords, attrs={"d": d})
-    return simulation_result(dataset, [*models, real], spec, seed, citations)
+    return joined_runs(dataset, [*models, real])
 
 
-def simulation_result(
-    dataset: xr.Dataset, runs: Sequence[Result], spec: dict, seed: int, citations: tuple[str, ...]
-) -> Result:
-    """The runs of one seed as one result, with the status of the first that failed."""
+def joined_runs(dataset: xr.Dataset, runs: Sequence[Findings | Result]) -> Findings:
+    """The runs of one seed as one, with the status of the first that failed."""
     worst = next((run for run in runs if not run.ok), runs[-2])
-    statistics = {name: sum(run.statistics[name] for run in runs) for name in ("seconds", "gradients")}
-    return Result(dataset, spec, "simulation", worst.ok, worst.status, statistics, (seed,), citations)
+    statistics = {"gradients": sum(run.statistics["gradients"] for run in runs)}
+    return Findings(dataset, worst.ok, worst.status, statistics)
 
 
 def compare_dimensions(theory: Result, simulation: Result, variables: Sequence[str]) -> Comparison:

@@ -1,6 +1,5 @@
 """Who interpolates: the train loss after a given time, in samples per parameter and size of the second layer."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,18 +10,18 @@ from scipy.interpolate import RegularGridInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Threshold
-from limen.experiments.flow.flow_witness import compare_dimensions, simulation_result
+from limen.experiments.flow.flow_witness import compare_dimensions, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
+    joined_theory,
     noise_problem,
     noise_runs,
     remaining,
-    theory_result,
     witness_marks,
 )
 from limen.problem import TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.consistent_threshold import consistent_threshold
 from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import interpolation_threshold
@@ -78,8 +77,7 @@ class InterpolationDiagram(Experiment):
         width = self.witness_width
         return noise_problem(self.degree, width, alpha, self.noise, gamma * (self.noise * width) ** 0.5, False)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         alphas, gammas, times = self.alphas(), self.gammas(), [0.0, self.horizon]
         found = [[solve(self.problem(alpha, gamma), times, tolerance=0.02) for gamma in gammas] for alpha in alphas]
         left = np.array([[remaining(part)[-1] for part in row] for row in found])
@@ -98,9 +96,9 @@ class InterpolationDiagram(Experiment):
                 "alpha": alphas, "gamma": gammas, "curve_alpha": curve, "cut_gamma": self.cut()[1],
             },
         )  # fmt: skip
-        return theory_result(dataset, [part for row in found for part in row], self.describe(), began, self.citations)
+        return joined_theory(dataset, [part for row in found for part in row])
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         alpha, gammas = self.cut()
         times = np.array([0.0, self.horizon])
         found = [noise_runs(self.problem(alpha, gamma), times, self.d, seed) for gamma in gammas]
@@ -115,7 +113,7 @@ class InterpolationDiagram(Experiment):
             attrs={"d": self.d},
         )
         runs = [run for part in found for run in part]
-        return simulation_result(dataset, runs, self.describe(), seed, self.citations)
+        return joined_runs(dataset, runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model in two dimensions along the cut."""

@@ -1,6 +1,5 @@
 """Which noise can be fitted: the interpolation threshold of a fixed second layer, and how slow it is near it."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,19 +10,19 @@ from scipy.interpolate import PchipInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, simulation_result
+from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
+    joined_theory,
     noise_problem,
     noise_runs,
     remaining,
-    theory_result,
     witness_marks,
 )
 from limen.problem import TwoLayer
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.relaxation import lazy_relaxation_rate, relaxation_time
 from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import asymptotic_error, interpolation_threshold
@@ -80,8 +79,7 @@ class InterpolationThreshold(Experiment):
     def witness_times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.2, self.witness_horizon, 10)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         threshold, h = self.threshold(), covariance(self.degree)
         grid = np.unique(np.concatenate([self.times(), self.witness_times()]))
         found = [solve(self.problem(ratio * threshold), grid, tolerance=5e-3) for ratio in RATIOS]
@@ -111,9 +109,9 @@ class InterpolationThreshold(Experiment):
                 "witness_time": self.witness_times(),
             },
         )
-        return theory_result(dataset, found, self.describe(), began, self.citations)
+        return joined_theory(dataset, found)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         threshold, times = self.threshold(), self.witness_times()
         parts = [noise_runs(self.problem(ratio * threshold), times, self.d, seed) for ratio in WITNESSED]
         # (ratio, run, time); the last run is the real network.
@@ -135,7 +133,7 @@ class InterpolationThreshold(Experiment):
             attrs={"d": self.d},
         )  # fmt: skip
         runs = [run for part in parts for run in part]
-        return simulation_result(dataset, runs, self.describe(), seed, self.citations)
+        return joined_runs(dataset, runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model in two dimensions, at all times."""
@@ -218,7 +216,7 @@ class InterpolationThreshold(Experiment):
         return values
 
 
-def _rate(result: Result) -> float:
+def _rate(result: Findings | Result) -> float:
     try:
         return 1.0 / relaxation_time(result)
     except InputError:

@@ -1,6 +1,5 @@
 r"""Lazy or feature learning: what the size of the second layer at the start decides."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,15 +19,15 @@ from limen.experiments.flow.flow_witness import (
     check_room,
     compare_unfitted,
     curves,
+    joined_runs,
     network_deviations,
     quadratic_problem,
-    simulation_result,
     sizes,
     witness_runs,
 )
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
 from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import interpolation_threshold
@@ -38,7 +37,7 @@ NAMES = (*CURVES, "train_fraction", "travel")
 COMPARED = tuple(f"witness_{name}" for name in NAMES if name != "train_loss")
 
 
-def _curves(result: Result) -> dict[str, np.ndarray]:
+def _curves(result: Findings | Result) -> dict[str, np.ndarray]:
     """The curves of a run, the part of its train loss that is left, and how far neurons are from where they began,
     $1-C(t,0)$."""
     found, correlation = curves(result), result.dataset.correlation
@@ -107,8 +106,8 @@ class LazyVersusFeature(Experiment):
     def witness_times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.1, self.witness_horizon, 18)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, root = time.perf_counter(), np.sqrt(self.width)
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        root = np.sqrt(self.width)
         found = [
             solve(self.problem(self.width, scale * root), self.times(), tolerance=self.tolerance)
             for scale in self.starts()
@@ -132,11 +131,10 @@ class LazyVersusFeature(Experiment):
             "witness_time": self.witness_times(),
         }
         worst = next((result for result in [*found, *small] if not result.ok), found[0])
-        statistics = {"seconds": time.perf_counter() - began}
         dataset = xr.Dataset(variables, coords=coords)
-        return Result(dataset, self.describe(), "theory", worst.ok, worst.status, statistics, citations=self.citations)
+        return Findings(dataset, worst.ok, worst.status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         times, runs = self.witness_times(), []
         variables: dict[str, Any] = {name: [] for name in NAMES}
         networks: dict[str, Any] = {name: [] for name in NAMES}
@@ -159,7 +157,7 @@ class LazyVersusFeature(Experiment):
             "seed": [seed], "start": list(self.witness_starts), "size": list(sizes(self.d)), "witness_time": times,
         }  # fmt: skip
         dataset = xr.Dataset(data, coords=coords, attrs={"d": self.d})
-        return simulation_result(dataset, runs, self.describe(), seed, self.citations)
+        return joined_runs(dataset, runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the small width in two dimensions, until nine tenths of the train loss are fitted."""

@@ -1,6 +1,5 @@
 """Learning, then overfitting: three regimes of one training run over six decades of time."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +22,7 @@ from limen.experiments.flow.flow_witness import (
     witness_theory,
 )
 from limen.problem import TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
 from limen.theory.flow.mean_field import mean_field
 from limen.theory.flow.solve import solve
@@ -81,8 +80,7 @@ class LearnThenOverfit(Experiment):
     def witness_times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.1, self.witness_horizon, 18)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         found = solve(self.problem(self.width), self.times(), tolerance=self.tolerance)
         limit = mean_field(self.problem(self.width), self.times())
         small, beside = witness_theory(self.problem(self.witness_width), self.witness_times())
@@ -93,12 +91,12 @@ class LearnThenOverfit(Experiment):
         ).merge(small)
         ok = found.ok and beside.ok
         status = found.status if found.ok else beside.status
-        statistics = {"seconds": time.perf_counter() - began, "nodes": found.statistics["nodes"]}
-        return Result(dataset, self.describe(), "theory", ok, status, statistics, citations=self.citations)
+        statistics = {"nodes": found.statistics["nodes"]}
+        return Findings(dataset, ok, status, statistics)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         problem = self.problem(self.witness_width)
-        return witness_simulation(problem, self.witness_times(), self.d, seed, self.describe(), self.citations)
+        return witness_simulation(problem, self.witness_times(), self.d, seed)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the smaller width in two dimensions, until nine tenths of the train loss are fitted."""

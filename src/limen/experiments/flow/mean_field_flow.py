@@ -1,6 +1,5 @@
 """Neurons as particles: the mean-field equations of gradient flow, and how finite widths leave them."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +23,7 @@ from limen.experiments.flow.flow_witness import (
 )
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.mean_field import mean_field
 from limen.theory.flow.solve import solve
 
@@ -83,8 +82,8 @@ class MeanFieldFlow(Experiment):
     def times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.02, self.horizon, POINTS)]) / self.samples_per_parameter
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, times, counts = time.perf_counter(), self.times(), self.counts()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        times, counts = self.times(), self.counts()
         found = [solve(self.problem(width), times, tolerance=GRID_TOLERANCE) for width in counts]
         limit = curves(mean_field(self.problem(counts[0]), times))
         stacked = [curves(result) for result in found]
@@ -95,12 +94,11 @@ class MeanFieldFlow(Experiment):
         variables |= {f"witness_{name}": (("witness_time",), stacked[0][name]) for name in CURVES}
         dataset = xr.Dataset(variables, coords={"width": list(counts), "time": times, "witness_time": times})
         worst = next((result for result in found if not result.ok), found[0])
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", worst.ok, worst.status, statistics, citations=self.citations)
+        return Findings(dataset, worst.ok, worst.status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         problem = self.problem(self.counts()[0])
-        return witness_simulation(problem, self.times(), self.d, seed, self.describe(), self.citations)
+        return witness_simulation(problem, self.times(), self.d, seed)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the smallest width in two dimensions, until nine tenths of the train loss are gone."""

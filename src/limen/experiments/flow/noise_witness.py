@@ -5,9 +5,7 @@ the width $m$, so that a few neurons in a few dozen dimensions show it. The nois
 of a run alike; compared is therefore the part of the initial train loss that remains.
 """
 
-import time
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -15,7 +13,7 @@ import xarray as xr
 from limen.experiments.figure import Mark, Points, mean_and_error
 from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, runs_in
 from limen.problem import GradientFlow, TwoLayer, activation, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 
 
 def covariance(degree: int) -> list[float]:
@@ -40,7 +38,7 @@ def noise_problem(
     )
 
 
-def remaining(result: Result) -> np.ndarray:
+def remaining(result: Findings | Result) -> np.ndarray:
     """Train loss over its initial value; the first recorded time is 0."""
     loss = result.dataset.train_loss.values.ravel()
     return loss / loss[0]
@@ -51,20 +49,17 @@ def dimensions(d: int) -> tuple[int, int]:
     return d // 2, d
 
 
-def noise_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> list[Result]:
+def noise_runs(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> list[Findings]:
     """The Gaussian model in the two `dimensions` of `d`, then a real network in the larger one."""
     return runs_in(dimensions(d), problem, times, seed)
 
 
-def theory_result(
-    dataset: xr.Dataset, solved: Sequence[Result], spec: dict[str, Any], began: float, citations: tuple[str, ...]
-) -> Result:
-    """Several solved flows as one result, begun at the clock's `began`; the status is the first that is not ok."""
+def joined_theory(dataset: xr.Dataset, solved: Sequence[Findings | Result]) -> Findings:
+    """Several solved flows as one; the status is the first that is not ok."""
     worst = next((part for part in solved if not part.ok), None)
     status = "the limit of the Gaussian model; real networks fit noise more slowly."
-    statistics = {"seconds": time.perf_counter() - began}
     ok = worst is None
-    return Result(dataset, spec, "theory", ok, worst.status if worst else status, statistics, citations=citations)
+    return Findings(dataset, ok, worst.status if worst else status)
 
 
 def witness_marks(

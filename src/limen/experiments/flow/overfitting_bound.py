@@ -1,6 +1,5 @@
 """How late overfitting must come: what bounds for all networks say, beside what happens."""
 
-import time
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from limen.experiments.flow.flow_witness import (
 )
 from limen.experiments.flow.noise_witness import dimensions
 from limen.problem import GradientFlow, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.flow.gradient_flow import gradient_flow
 from limen.theory.flow.bounds import bartlett_bound, generalization_bound, overfitting_bounds, overfitting_time_bound
 from limen.theory.flow.solve import solve
@@ -85,8 +84,7 @@ class OverfittingBound(Experiment):
     def widths(self) -> np.ndarray:
         return np.unique(np.geomspace(10, self.largest_width, 4).round().astype(int))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         problem, times, alpha = self.problem(self.width), self.times(), self.samples_per_parameter
         found, bounds = solve(problem, times), overfitting_bounds(problem, times, self.gap).dataset
         curves = {name: found.dataset[name].values.reshape(times.size) for name in CURVES}
@@ -118,9 +116,8 @@ class OverfittingBound(Experiment):
             "true_width": self.widths(),
         }  # fmt: skip
         status = "exact for the Gaussian model, for real networks close while they learn." if found.ok else found.status
-        statistics = {"seconds": time.perf_counter() - began}
         dataset = xr.Dataset(variables, coords=coords)
-        return Result(dataset, self.describe(), "theory", found.ok, status, statistics, citations=self.citations)
+        return Findings(dataset, found.ok, status)
 
     def overfitting_time(self, width: int) -> float:
         """When test first exceeds train loss by `gap` in the theory, linearly between times; nan if it does not."""
@@ -128,7 +125,7 @@ class OverfittingBound(Experiment):
         found = solve(self.problem(width), np.geomspace(0.1, end, 101), tolerance=1e-2).dataset
         return first_time(found.time.values, (found.test_loss - found.train_loss).values, self.gap)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         problem, times = orthogonal(self.problem(self.width)), self.times()
         both = dimensions(self.d)
         runs = [gradient_flow.solve(problem, times, size, seed, tolerance=STEP_TOLERANCE) for size in both]
@@ -142,11 +139,8 @@ class OverfittingBound(Experiment):
             "seed": [seed], "time": times, "learning_time": times[self.learning()], "size": list(both),
         }  # fmt: skip
         worst = next((run for run in runs if not run.ok), runs[-1])
-        statistics = {"seconds": sum(run.statistics["seconds"] for run in runs)}
         dataset = xr.Dataset(variables, coords=coords, attrs={"d": self.d})
-        return Result(
-            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, worst.ok, worst.status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """Test loss, second layer and overlap of real networks in two dimensions while they learn."""

@@ -1,6 +1,5 @@
 """Unlearning: after the noise is fitted the target is given up, if the network can afford it."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from limen.experiments.flow.flow_witness import (
 )
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
 from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import interpolation_threshold
@@ -91,8 +90,8 @@ class Unlearning(Experiment):
     def witness_times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.1, self.witness_horizon, 18)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began, scaled = time.perf_counter(), self.scaled_times()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        scaled = self.scaled_times()
         small, beside = witness_theory(self.problem(self.witness_width, 1), self.witness_times())
         found = {
             (degree, width): solve(self.problem(width, degree), width * scaled, tolerance=self.tolerance)
@@ -115,13 +114,12 @@ class Unlearning(Experiment):
             f"degree {degree}, m = {width}: {result.status.removesuffix('.')}"
             for (degree, width), result in found.items()
         )
-        statistics = {"seconds": time.perf_counter() - began}
         text = f"{status}." if worst.ok else worst.status
-        return Result(dataset, self.describe(), "theory", worst.ok, text, statistics, citations=self.citations)
+        return Findings(dataset, worst.ok, text)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         problem = self.problem(self.witness_width, 1)
-        return witness_simulation(problem, self.witness_times(), self.d, seed, self.describe(), self.citations)
+        return witness_simulation(problem, self.witness_times(), self.d, seed)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the small width in two dimensions, linear target, until the train loss is a tenth."""

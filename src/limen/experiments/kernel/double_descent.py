@@ -1,6 +1,5 @@
 """Double descent in its simplest form: least squares without penalty, through the interpolation threshold."""
 
-import time
 from dataclasses import replace
 from typing import ClassVar
 
@@ -10,7 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.simulation.kernel.ridgeless import ridgeless_errors
 from limen.theory.kernel.ridge import ridge
@@ -58,19 +57,16 @@ class DoubleDescent(Experiment):
     def _whole(self, ratios: np.ndarray) -> np.ndarray:
         return self.d / np.round(self.d / ratios)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         ratios = self.ratios()
         risk = ridge(ratios, 0.0, self.noise, signal=self.signal)
         values = (risk.test, risk.bias, risk.variance, risk.train)
         dataset = xr.Dataset(
             {name: ("ratio", value) for name, value in zip(VARIABLES, values, strict=True)}, coords={"ratio": ratios}
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         ratios, near = self.ratios(), self.ratios_near_threshold()
         counts = np.round(self.d / np.concatenate([ratios, near])).astype(int)
         # One data set, of which each ratio uses the first samples.
@@ -87,9 +83,8 @@ class DoubleDescent(Experiment):
             coords={"ratio": ratios, "ratio_near_threshold": near, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "least squares, solved exactly."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         away = np.geomspace(1.01, SHOWN, 200)

@@ -9,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_spectrum
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, split_digits
 from limen.simulation.kernel.digits_regression import simulate_digits_features
@@ -61,7 +61,7 @@ class DoubleDescentDigits(Experiment):
         """Widths of the trained network, doubling from 4."""
         return np.array([4 * 2**power for power in range(int(np.log2(self.largest_width / 4)) + 1)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         values, energies = digits_spectrum()
         features = self.features()
         risk = finite_population_risk(
@@ -70,9 +70,9 @@ class DoubleDescentDigits(Experiment):
         dataset = xr.Dataset(
             {"test_mse": ("features", risk.test), "train_mse": ("features", risk.train)}, {"features": features}
         )
-        return Result(dataset, self.describe(), "theory", citations=self.citations)
+        return Findings(dataset)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         digits, features = load_digits(), self.features()
         runs = []
         for draw in range(self.draws):
@@ -98,7 +98,7 @@ class DoubleDescentDigits(Experiment):
             {"seed": [seed], "features": features, "width": self.widths()},
             attrs={"d": self.n},
         )
-        return Result(dataset, self.describe(), "simulation", seeds=(seed,), citations=self.citations)
+        return Findings(dataset)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         values, energies = digits_spectrum()

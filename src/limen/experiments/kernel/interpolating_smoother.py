@@ -1,6 +1,5 @@
 """A smoother that fits every noisy label, and still learns at the best possible rate."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.nearest_neighbours import singular_smoother_errors
 from limen.theory.kernel.interpolating_smoother import (
     SmootherRisk,
@@ -85,20 +84,17 @@ class InterpolatingSmoother(Experiment):
             height=self.height,
         )
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         counts = self.counts()
         risk = np.array([self._risk(n).test for n in counts])
         dataset = xr.Dataset(
             {"excess_mse": ("samples", risk), "scaled_excess_mse": ("samples", risk * counts**self.rate)},
             coords={"samples": counts},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "leading order in the number of inputs within a bandwidth."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         counts = self.counts()
         risk = np.array([self._mean_error(seed, int(n)) for n in counts])
         dataset = xr.Dataset(
@@ -109,9 +105,8 @@ class InterpolatingSmoother(Experiment):
             coords={"samples": counts, "seed": [seed]},
             attrs={"d": self.samples},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"{self.samples} inputs for each point of the curve."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _mean_error(self, seed: int, samples: int) -> float:
         """Mean over as many data sets of this size as the largest size has room for."""

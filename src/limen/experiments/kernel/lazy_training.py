@@ -1,6 +1,5 @@
 """Multiplying the output of a network makes its training lazy, if the network starts at zero."""
 
-import time
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.lazy_training import LazyRun, draw_lazy_start, lazy_training
 from limen.theory.kernel.tangent.lazy import lazy_bounds, two_layer_lipschitz
 from limen.theory.kernel.tangent.linearized import linearized_training
@@ -69,8 +68,7 @@ class LazyTraining(Experiment):
         """Factors α from 1 to the largest, each about four times the one before."""
         return np.geomspace(1.0, self.largest_scale, 1 + round(np.log(self.largest_scale) / np.log(POWER)))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         scales = self.scales()
         shape = (len(seeds), len(STARTS), scales.size)
@@ -112,9 +110,8 @@ class LazyTraining(Experiment):
             },
             coords={"seed": list(seeds), "start": list(STARTS), "scale": scales, "time": TIMES},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "closed form of the linearised flow; bounds are infinite where their condition fails."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
+        return Findings(dataset, True, status)
 
     def _start(self, seed: int, mirrored: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The seed's inputs, labels, Jacobian of the first layer and outputs at α = 1."""
@@ -126,8 +123,7 @@ class LazyTraining(Experiment):
         features = np.einsum("ij,id->ijd", slope.values(fields) * output, inputs).reshape(self.samples, -1)
         return inputs, labels, features, function.values(fields) @ output
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         runs = [[self._train(float(alpha), start, seed) for alpha in self.scales()] for start in STARTS]
         laziest = runs[0][-1]
         dims = ("seed", "start", "scale")
@@ -143,11 +139,11 @@ class LazyTraining(Experiment):
         )
         # The integrator's error beside what it might spoil most.
         error = max(run.error / float(run.parameter_deviation.max()) for row in runs for run in row)
-        statistics = {"seconds": time.perf_counter() - began, "integrator_error": error}
+        statistics = {"integrator_error": error}
         ok = error < 0.1
         remedy = "." if ok else ", too little: take a smaller largest_scale."
         status = f"deviations are known to {error:.1e} of themselves{remedy}"
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status, statistics)
 
     def _train(self, alpha: float, start: str, seed: int) -> LazyRun:
         return lazy_training(

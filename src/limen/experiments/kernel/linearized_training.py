@@ -1,6 +1,5 @@
 """Wide networks train like their linearisation: outputs against a closed form, for growing width."""
 
-import time
 from dataclasses import replace
 from typing import ClassVar, Literal
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.generators import numpy_generator
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk, outputs
 from limen.simulation.kernel.mlp_training import train_by_flow
@@ -68,14 +67,12 @@ class LinearizedTraining(Experiment):
     def _network(self, width: int) -> MLP:
         return MLP((self.d, *[width] * (self.depth - 1)), self.activation, bias=self.bias)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         runs = [[self._closed_form(seed, width) for width in self.widths().tolist()] for seed in seeds]
         dataset = self._dataset(seeds, *(np.array([[run[i] for run in row] for row in runs]) for i in range(2)))
-        statistics = {"seconds": time.perf_counter() - began}
         status = "closed form, from each seed's initial kernel."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
+        return Findings(dataset, True, status)
 
     def _closed_form(self, seed: int, width: int) -> tuple[np.ndarray, np.ndarray]:
         inputs, labels, fresh = self.data()
@@ -92,8 +89,7 @@ class LinearizedTraining(Experiment):
         assert run.test is not None
         return run.train, run.test
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         inputs, labels, fresh = self.data()
         networks = [self._network(width) for width in self.widths().tolist()]
         runs = [train_by_flow(mlp, draw_parameters(mlp, seed), inputs, labels, self.times(), fresh) for mlp in networks]
@@ -105,10 +101,10 @@ class LinearizedTraining(Experiment):
             last_layer_drift=(("seed", "width"), [[run.weight_drift[-1] for run in runs]]),
         )
         error = max(run.error for run in runs)
-        statistics = {"seconds": time.perf_counter() - began, "integrator_error": error}
+        statistics = {"integrator_error": error}
         ok = error < 1e-3
         status = f"outputs are within about {error:.1e} of the exact flow."
-        return Result(dataset, self.describe(), "simulation", ok, status, statistics, (seed,))
+        return Findings(dataset, ok, status, statistics)
 
     def _dataset(self, seeds: tuple[int, ...], train: np.ndarray, test: np.ndarray) -> xr.Dataset:
         return xr.Dataset(

@@ -1,6 +1,5 @@
 """Logistic regression on separable data turns towards the max-margin direction, logarithmically slowly."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, thin
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.logistic_regression import draw_labelled_points, logistic_descent
 from limen.theory.kernel.classification.logistic_flow import (
     direction_error,
@@ -70,8 +69,7 @@ class MaxMarginFlow(Experiment):
         """Values of log t for the whole flow."""
         return np.geomspace(1.0, self.latest_log_time, FAR)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         near, far = self.log_times(), self.far_log_times()
         every = np.union1d(near, far)
@@ -98,12 +96,10 @@ class MaxMarginFlow(Experiment):
             },
             coords={"log_time": near, "far_log_time": far, "seed": list(seeds)},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "the flow of each seed's own data, to ten digits."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, seeds, self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         points, counts = self._points(seed), self.step_counts()
         weights = logistic_descent(points, self.step, counts.tolist())
         measured = _measures(points, weights, self.log_times())
@@ -112,9 +108,8 @@ class MaxMarginFlow(Experiment):
             coords={"log_time": self.log_times(), "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"{counts[-1]} steps of gradient descent."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _points(self, seed: int) -> np.ndarray:
         return draw_labelled_points(seed, self.samples, self.d, self.gap)

@@ -1,6 +1,5 @@
 """Gradient descent chooses among all interpolators the one nearest to its start."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.simulation.kernel.least_squares_descent import descent_errors, interpolator_errors
 from limen.theory.kernel.classification.uniform_gap import least_squares_gap
@@ -59,8 +58,7 @@ class MinNorm(Experiment):
         r"""Step $\eta$, safely below $2/\lambda_+$, where $\lambda_+=(1+\sqrt\gamma)^2$."""
         return CAUTION * 2.0 / (1.0 + np.sqrt(self.whole_ratio)) ** 2
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         gamma, missed = self.whole_ratio, (1.0 - np.array(SCALES)) ** 2
         ends = interpolator_risk(gamma, self.noise, missed)
         ways = [least_squares_gap(gamma, self.noise, np.sqrt(square)).squared_norm for square in missed]
@@ -78,11 +76,9 @@ class MinNorm(Experiment):
             },
             coords={"start": list(SCALES), "followed": list(FOLLOWED), "step": counts},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         data = draw_least_squares(seed, self.d, round(self.d / self.ratio), self.noise)
         ends = [interpolator_errors(data, scale) for scale in SCALES]
         paths = [descent_errors(data, scale, self.step, self.steps) for scale in FOLLOWED]
@@ -101,9 +97,8 @@ class MinNorm(Experiment):
             },
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "gradient descent, run until it stopped moving."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         gamma, fine = self.whole_ratio, np.linspace(SCALES[0], SCALES[-1], 121)

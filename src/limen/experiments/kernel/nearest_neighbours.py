@@ -1,6 +1,5 @@
 """Bias and variance in their plainest form: how many neighbours to average."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from scipy.special import gamma
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.nearest_neighbours import nearest_neighbour_errors
 from limen.theory.kernel.interpolating_smoother import SmootherRisk, nearest_neighbour_risk
 
@@ -58,8 +57,7 @@ class NearestNeighbours(Experiment):
             self.samples, neighbours, dimension=self.dimension, noise=self.noise, laplacian=self.laplacian
         )
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         counts = self.neighbours()
         risks = [self._risk(int(k)) for k in counts]
         dataset = xr.Dataset(
@@ -70,12 +68,10 @@ class NearestNeighbours(Experiment):
             },
             coords={"neighbours": counts},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "leading order in neighbours per sample."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         counts = self.neighbours()
         blur, noise = nearest_neighbour_errors(
             self.samples,
@@ -93,9 +89,8 @@ class NearestNeighbours(Experiment):
             coords={"neighbours": counts, "seed": [seed]},
             attrs={"d": self.samples},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"errors at {len(blur)} places of one data set."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         counts = theory.dataset.neighbours.values

@@ -1,6 +1,5 @@
 """Regression on first-layer tangent features: a peak where they begin to interpolate, then a kernel method."""
 
-import time
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.tangent_features import tangent_feature_errors
 from limen.theory.kernel.tangent.tangent_model import tangent_model
 
@@ -65,21 +64,18 @@ class NeuralTangent(Experiment):
         above = np.geomspace(threshold, self.neurons / 3.0, WIDER + 1)[1:]
         return np.unique([*below.round(), np.ceil(threshold) + 1.0, *above.round()]).astype(int)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         sizes = self.sample_sizes()
         dataset = xr.Dataset(
             {"excess_mse": ("samples_per_dim", self._kernel_line(sizes))}, coords={"samples_per_dim": sizes / self.d}
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "exact for infinitely many neurons."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
     def _kernel_line(self, samples: np.ndarray) -> np.ndarray:
         return tangent_model(self.activation, self.d, samples, nonlinear=self.nonlinear, noise=self.noise).test
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         sizes, few = self.sample_sizes(), self.few_neurons()
         many = np.array([self._fit(seed, self.neurons, int(n)) for n in sizes])
         rows = np.array([self._fit(seed, int(count), self.samples) for count in few])
@@ -92,9 +88,8 @@ class NeuralTangent(Experiment):
             coords={"samples_per_dim": sizes / self.d, "neurons": few, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "least squares of least norm, solved exactly."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _fit(self, seed: int, neurons: int, samples: int) -> tuple[float, float]:
         slope = as_function(self.activation).derivative()

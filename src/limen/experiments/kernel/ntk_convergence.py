@@ -1,6 +1,5 @@
 """The tangent kernel of a random network becomes deterministic as the width grows."""
 
-import time
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk
 from limen.theory.kernel.tangent.neural_tangent import ntk
 
@@ -61,16 +60,13 @@ class NTKConvergence(Experiment):
     def _limit(self) -> np.ndarray:
         return ntk(self.inputs(), None, self.activation, self.depth, self.weight_variance, self.bias)[1]
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         values = {"tangent_kernel": ("angle", _by_angle(self._limit()))}
         dataset = xr.Dataset(values, coords={"angle": self.angles()})
-        statistics = {"seconds": time.perf_counter() - began}
         status = "exact in the limit of infinite width."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         inputs, widths, limit = self.inputs(), self.widths(), self._limit()
         kernels = []
         for width in widths.tolist():
@@ -87,8 +83,7 @@ class NTKConvergence(Experiment):
             coords={"angle": self.angles(), "width": widths, "seed": [seed]},
             attrs={"d": self.width},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, "one draw per width.", statistics, (seed,))
+        return Findings(dataset, True, "one draw per width.")
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         angles, widths = self.angles(), self.widths()

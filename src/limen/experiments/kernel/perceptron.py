@@ -1,6 +1,5 @@
 """How many random labels a perceptron can learn by heart, and how many mistakes it makes on the way."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.logistic_regression import draw_labelled_points
 from limen.simulation.kernel.separability import perceptron, separable_count
 from limen.theory.kernel.classification.separability import (
@@ -50,16 +49,13 @@ class Perceptron(Experiment):
         """Numbers of points n, from one to three per dimension."""
         return np.unique(np.round(np.linspace(FEWEST, MOST, POINTS) * self.d).astype(int))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         counts = self.counts()
         chance = [separable_probability(n, self.d) for n in counts]
         dataset = xr.Dataset({"separable_fraction": ("ratio", chance)}, coords={"ratio": counts / self.d})
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         counts = self.counts()
         reached = np.array([separable_count(LABELINGS * seed + i, int(counts[-1]), self.d) for i in range(LABELINGS)])
         shown = max(2, round(self.samples_per_dim * self.d))
@@ -73,9 +69,8 @@ class Perceptron(Experiment):
             coords={"ratio": counts / self.d, "gap": list(GAPS), "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"{LABELINGS} labelings; perceptrons run until free of mistakes."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         every = np.arange(self.d, MOST * self.d + 1).astype(int)

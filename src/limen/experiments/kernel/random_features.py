@@ -1,6 +1,5 @@
 """Double descent of random features: test error against the number of features, for several penalties."""
 
-import time
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.random_features import draw_random_features
 from limen.simulation.kernel.random_features_ridge import ridge_errors_by_width
 from limen.theory.kernel.random_features import random_features
@@ -65,8 +64,7 @@ class RandomFeaturesPeak(Experiment):
         )
         return np.unique(np.maximum((factors * self.samples).round(), 1)).astype(int)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         per_dim = self.features() / self.d
         risk = self._limit(per_dim)
         dims = ("features_per_dim", "ridge")
@@ -74,8 +72,7 @@ class RandomFeaturesPeak(Experiment):
             {"excess_mse": (dims, risk[0]), "train_mse": (dims, risk[1])},
             coords={"features_per_dim": per_dim, "ridge": list(self.ridges)},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
     def _limit(self, features_per_dim: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Test and training error, one row per number of features, one column per penalty."""
@@ -85,8 +82,7 @@ class RandomFeaturesPeak(Experiment):
         )
         return risk.test, risk.train
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         counts = self.features()
         target = {"nonlinear": self.nonlinear, "noise": self.noise}
         data = draw_random_features(
@@ -99,8 +95,7 @@ class RandomFeaturesPeak(Experiment):
             coords={"features_per_dim": counts / self.d, "ridge": list(self.ridges), "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, f"{self.samples} samples.", statistics, (seed,))
+        return Findings(dataset, True, f"{self.samples} samples.")
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         at = self.features() / self.d

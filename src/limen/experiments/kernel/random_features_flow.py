@@ -8,7 +8,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import RandomFeatures
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.regression_flow import random_features_simulation
 from limen.theory.kernel.random_features import random_features
 from limen.theory.kernel.random_features_problem import random_features_problem
@@ -50,10 +50,10 @@ class RandomFeaturesFlow(Experiment):
         """Times of the flow, in equal ratios."""
         return np.geomspace(0.1, self.last_time, 41)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         return random_features_problem.solve(self.problem(), self.times())
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         return random_features_simulation.solve(self.problem(), self.times(), d=self.d, seed=seed, test_samples=1000)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:

@@ -9,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_spectrum
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, split_digits
 from limen.simulation.kernel.digits_regression import simulate_digits_kernel
@@ -55,15 +55,15 @@ class RandomLabels(Experiment):
         """The levels q."""
         return np.linspace(0.0, 1.0, self.levels)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         corruption = self.corruptions()
         risk = self._risk(corruption)
         dataset = xr.Dataset(
             {"test_mse": ("corruption", risk.test), "train_mse": ("corruption", risk.train)}, {"corruption": corruption}
         )
-        return Result(dataset, self.describe(), "theory", citations=self.citations)
+        return Findings(dataset)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         digits, levels = load_digits(), self.corruptions()
         split = split_digits(seed, self.n)
         regression = simulate_digits_kernel([corrupted(split, level, seed) for level in levels], self.ridge)
@@ -90,7 +90,7 @@ class RandomLabels(Experiment):
         )
         fitted = max(train) == 0.0
         status = "every set of labels was fitted." if fitted else "some labels were not fitted: more steps or width."
-        return Result(dataset, self.describe(), "simulation", fitted, status, seeds=(seed,), citations=self.citations)
+        return Findings(dataset, fitted, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         fine = np.linspace(0.0, 1.0, 61)

@@ -1,6 +1,5 @@
 """Stopping early is a ridge: the risk along gradient flow beside the risk along the ridge path."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
 from limen.simulation.kernel.spectral_estimators import flow_shrinkages, ridge_shrinkages
 from limen.theory.kernel.filters import optimal_stopping_time, ridge_flow
@@ -46,8 +45,7 @@ class RidgeEarlyStopping(Experiment):
         """Times of the flow; the ridge path is taken at λ = 1/t."""
         return np.geomspace(0.02, self.last_time, 33)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         times = self.times()
         flow = ridge_flow(self.ratio, times, self.noise, signal=self.signal)
         path = ridge(self.ratio, 1.0 / times, self.noise, signal=self.signal)
@@ -60,11 +58,9 @@ class RidgeEarlyStopping(Experiment):
             },
             coords={"time": times},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         times, samples = self.times(), max(1, round(self.d / self.ratio))
         data = draw_least_squares(seed, self.d, samples, self.noise, signal=(self.signal,))
         errors = spectral_errors(data, [*flow_shrinkages(times), *ridge_shrinkages(1.0 / times)])
@@ -80,8 +76,7 @@ class RidgeEarlyStopping(Experiment):
             coords={"time": times, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, f"{samples} samples.", statistics, (seed,))
+        return Findings(dataset, True, f"{samples} samples.")
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times = self.times()

@@ -1,6 +1,5 @@
 """What uniform convergence promises, and what least squares pays."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.kernel.capacity import uniform_gaps
 from limen.theory.kernel.classification.uniform_gap import least_squares_gap, uniform_gap
 
@@ -60,18 +59,15 @@ class UniformConvergence(Experiment):
             rows.append((ball.empirical_above, ball.true_above, fit.gap))
         return np.array(rows)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         ratios = self.ratios()
         values = self._limits(ratios)
         dataset = xr.Dataset(
             {name: ("ratio", values[:, i]) for i, name in enumerate(VARIABLES)}, coords={"ratio": ratios}
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, "exact.", statistics, citations=self.citations)
+        return Findings(dataset, True, "exact.")
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         ratios = self.ratios()
         gaps = [
             uniform_gaps(float(ratio), self.radius, self.noise, self.signal, dimension=self.d, seed=seed)
@@ -82,9 +78,8 @@ class UniformConvergence(Experiment):
             coords={"ratio": ratios, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = "suprema found exactly on each data set."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         away = np.geomspace(1.01, SHOWN, 120)

@@ -11,7 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.problem.activations import NAMED, as_activation
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass import overlap_ode
 from limen.theory.one_pass.fluctuations import fluctuations
@@ -81,7 +81,7 @@ class CommitteeSGD(Experiment):
         """Denser at the beginning, where the students first meet the teachers."""
         return self.horizon * np.linspace(0.0, 1.0, 81) ** 2
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         problem, times = self.problem(), self.times()
         found = overlap_ode.solve(problem, times, d=self.d, seeds=seeds)
@@ -89,16 +89,12 @@ class CommitteeSGD(Experiment):
         if self.students <= WIDEST_BAND:
             spread = fluctuations(problem, times, self.d).dataset.overlap_spread
             dataset = dataset.assign(overlap_spread=spread)
-        return Result(
-            dataset, self.describe(), "theory", found.ok, found.status, found.statistics, seeds, self.citations
-        )
+        return Findings(dataset, found.ok, found.status, found.statistics)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         run = one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
         dataset = self._with_specialisation(run.dataset)
-        return Result(
-            dataset, self.describe(), "simulation", run.ok, run.status, run.statistics, (seed,), self.citations
-        )
+        return Findings(dataset, run.ok, run.status, run.statistics)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset

@@ -1,6 +1,5 @@
 """Escaping mediocrity: how many samples phase retrieval needs to leave its saddle, against width and rate."""
 
-import time
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.exit_times import simulated_exit_times
 from limen.simulation.one_pass.leaping_exits import leaping_exit_times
 from limen.theory.one_pass.exit_time import AVERAGES, Average, exit_time, exit_times
@@ -88,8 +87,7 @@ class EscapeMediocrity(Experiment):
         except InputError:
             return float("nan")
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         found = {"exit_samples": ("point", np.array([self._stopped(p, rate) for p, rate in self.points()]))}
         best = best_rate(self.width, self.noise)
         left_out = len(self._wanted()) - len(self.points())
@@ -108,11 +106,9 @@ class EscapeMediocrity(Experiment):
         status = "closed forms, averaged over random starts."
         if left_out:
             status = f"closed forms; {left_out} points left out, where d * fraction is too small for the law."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         best, means, shown = self._best(), [], np.zeros(0)
         for index, (p, rate) in enumerate(self.points()):
             window = self._window(p, rate)
@@ -127,8 +123,7 @@ class EscapeMediocrity(Experiment):
         dataset["exit_time_of_runs"] = (("seed", "run"), shown[None])
         chain = "overlap chain of SGD in leaps of many steps" if self.d > LEAPING else "exact overlap chain of SGD"
         status = f"{chain}, d = {self.d}."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,), self.citations)
+        return Findings(dataset, True, status)
 
     def _exits(self, p: int, rate: float, runs: range, window: float) -> np.ndarray:
         if self.d > LEAPING:

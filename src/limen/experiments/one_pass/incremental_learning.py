@@ -1,6 +1,5 @@
 """Degree by degree: with a fast second layer a wide network learns a single-index target in steps."""
 
-import time
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.two_timescale_sgd import two_timescale_sgd
 from limen.theory.one_pass.incremental import incremental_learning, normal_quantiles
 from limen.theory.one_pass.incremental_width import incremental_network
@@ -70,8 +69,7 @@ class IncrementalLearning(Experiment):
         steps = np.unique(np.rint(np.geomspace(max(0.05 * self.epsilon, unit), last, TIMES) / unit))
         return np.concatenate([[0.0], unit * steps])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         ones = (1.0, 1.0, 1.0)
         sizes, times = self.sizes(), self.times()
         found = [incremental_network(ones, ones, self.epsilon, times, normal_quantiles(width)) for width in sizes]
@@ -84,10 +82,9 @@ class IncrementalLearning(Experiment):
         dataset["self_term_risk"] = own.dataset.excess_risk
         dataset = dataset.assign_attrs(d=self.d)
         worst = next((one for one in (*found, limit, own) if not one.ok), found[-1])
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", worst.ok, worst.status, statistics, (), self.citations)
+        return Findings(dataset, worst.ok, worst.status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         ones = (1.0, 1.0, 1.0)
         runs = [
             two_timescale_sgd(
@@ -99,10 +96,7 @@ class IncrementalLearning(Experiment):
         dataset = xr.concat([run.dataset for run in runs], dim=widths, join="exact", combine_attrs="override")
         dataset = dataset.transpose("seed", "width", "time", "degree")
         worst = next((run for run in runs if not run.ok), runs[0])
-        statistics = {"seconds": sum(run.statistics["seconds"] for run in runs)}
-        return Result(
-            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, worst.ok, worst.status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times = self.times()

@@ -1,6 +1,5 @@
 """Wide committees: neurons as particles, and how the error of that picture falls with the width."""
 
-import time
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +13,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and
 from limen.experiments.number_list import NumberList
 from limen.gaussian.start_weights import start_overlaps
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass.mean_field import mean_field
 
@@ -76,8 +75,7 @@ class MeanFieldCommittee(Experiment):
         label = "(" + " + ".join(parts) + f")/{self.teachers}"
         return TwoLayer(target(label, noise=self.noise), network(width, self.activation), OnePassSGD(rate=self.rate))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         starts = [[start_overlaps(self.problem(width), self.d, seed) for seed in seeds] for width in self.sizes()]
         rows = [_order_parameters(self._particles(pairs, True)) for pairs in starts]
@@ -96,8 +94,7 @@ class MeanFieldCommittee(Experiment):
         )
         finite = bool(np.isfinite(risk).all())
         status = f"particles of {len(self.sizes())} widths." if finite else "the particles diverge: lower the rate."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", finite, status, statistics, tuple(seeds), self.citations)
+        return Findings(dataset, finite, status)
 
     def _particles(self, starts: list[tuple[np.ndarray, np.ndarray]], self_term: bool) -> xr.Dataset:
         """Particles from the starts of one width, all seeds together."""
@@ -108,7 +105,7 @@ class MeanFieldCommittee(Experiment):
         found = mean_field(overlap, rest, identity, 1.0, 1.0, *learning, self_term, self.d, TOLERANCE)
         return found.dataset.reindex(time=self.times())
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         runs = [one_pass_sgd.solve(self.problem(width), self.times(), d=self.d, seed=seed) for width in self.sizes()]
         rows = []
         for run in runs:
@@ -124,10 +121,7 @@ class MeanFieldCommittee(Experiment):
             attrs={"d": self.d},
         )
         worst = next((run for run in runs if not run.ok), runs[0])
-        statistics = {"seconds": sum(run.statistics["seconds"] for run in runs)}
-        return Result(
-            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, worst.ok, worst.status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """One comparison over all widths, in which the width is the size: a deviation $A/p$ is allowed."""

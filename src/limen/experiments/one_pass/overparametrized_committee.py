@@ -1,6 +1,5 @@
 """Spare neurons: how many students a committee needs to find its teachers from a random start."""
 
-import time
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ from limen.experiments.number_list import NumberList
 from limen.gaussian.start_weights import start_overlaps
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass.committee import committee_population
 from limen.theory.one_pass.success import REACHED, UNDECIDED, flow_outcomes
@@ -79,8 +78,7 @@ class OverparametrizedCommittee(Experiment):
         return TwoLayer(target(label), network(width, "relu"), OnePassSGD(rate=rate))
 
     @in_double
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         widths, k, times = self.widths(), self.teachers, self.times()
         most = widths[-1]
@@ -102,12 +100,9 @@ class OverparametrizedCommittee(Experiment):
             attrs={"d": self.d},
         )
         status = f"{outcome.size} flows, {undecided} of them undecided."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(
-            dataset, self.describe(), "theory", undecided == 0, status, statistics, tuple(seeds), self.citations
-        )
+        return Findings(dataset, undecided == 0, status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         runs = [one_pass_sgd.solve(self.problem(width), self.times(), d=self.d, seed=seed) for width in self.widths()]
         risks = np.stack([run.dataset.excess_risk.values for run in runs], axis=1)
         dataset = xr.Dataset(
@@ -119,10 +114,7 @@ class OverparametrizedCommittee(Experiment):
             attrs={"d": self.d},
         )
         worst = next((run for run in runs if not run.ok), runs[0])
-        statistics = {"seconds": sum(run.statistics["seconds"] for run in runs)}
-        return Result(
-            dataset, self.describe(), "simulation", worst.ok, worst.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, worst.ok, worst.status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, widths = self.times()[1:], self.widths()

@@ -8,7 +8,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.problem import SphericalSGD, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass import phase_retrieval
 
@@ -48,11 +48,11 @@ class PhaseRetrievalSGD(Experiment):
         horizon = (np.log(self.d) + 10.0) / (8.0 * growth) if growth > 0.05 else 10.0
         return np.linspace(0.0, min(horizon, 40.0), 101)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
         return phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=seeds)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         return one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:

@@ -1,6 +1,5 @@
 """The noise of one-pass SGD: differential equation, diffusion and exact chain of one overlap."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, thin
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass import phase_retrieval
 from limen.theory.one_pass.diffusion import sphere_diffusion
@@ -55,8 +54,7 @@ class SGDNoise(Experiment):
         """Their times."""
         return self.steps() * (self.rate / self.d)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         times = self.times()
         paths = sphere_diffusion(self.start, self.rate, self.noise, self.d, times, PATHS).dataset
         overlap = paths.overlap.values[:, :, 0, 0]
@@ -70,11 +68,9 @@ class SGDNoise(Experiment):
             attrs={"d": self.d},
         )
         status = f"closed form, and {PATHS} paths of the diffusion."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         runs = range(seed * self.runs, (seed + 1) * self.runs)
         unit, one = np.eye(1), np.ones(1)
         found = chain(
@@ -87,10 +83,7 @@ class SGDNoise(Experiment):
             coords={"seed": [seed], "time": self.times()},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(
-            dataset, self.describe(), "simulation", found.ok, found.status, statistics, (seed,), self.citations
-        )
+        return Findings(dataset, found.ok, found.status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = theory.dataset.time.values, theory.dataset

@@ -9,7 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
 from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import overlap_chain
 from limen.theory.one_pass.alike_students import alike_flows, alike_noise_dominated_flow
 from limen.theory.one_pass.plateaus import regime
@@ -65,7 +65,7 @@ class SGDRegimes(Experiment):
         """Twelve times up to the horizon, without the common start."""
         return np.linspace(0.0, self.horizon, 13)[1:]
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         grid, times = np.linspace(BEYOND[0], COMPARED[-1], SCANNED), self.times()
         sharper = self.width() * (LARGER * self.d) ** -grid
         rates = np.concatenate([[0.0], self.rates(COMPARED), self.rates(grid), sharper])
@@ -88,12 +88,9 @@ class SGDRegimes(Experiment):
         )
         wrong = [part.status for part in (solved, alone) if not part.ok]
         status = wrong[0] if wrong else f"p = {self.width()}, {rates.size} rates integrated."
-        seconds = solved.statistics["seconds"] + alone.statistics["seconds"]
-        return Result(
-            dataset, self.describe(), "theory", not wrong, status, {"seconds": seconds}, citations=self.citations
-        )
+        return Findings(dataset, not wrong, status)
 
-    def simulate(self, seed: int) -> Result:
+    def train(self, seed: int) -> Findings:
         inside = [self._run(rate, self.times(), seed) for rate in self.rates(COMPARED)]
         outside = [self._run(rate, self.times(), seed) for rate in self.rates(BEYOND)]
         dataset = xr.Dataset(
@@ -110,11 +107,8 @@ class SGDRegimes(Experiment):
             coords={"seed": [seed], "total": COMPARED, "time": self.times(), "beyond": BEYOND},
             attrs={"d": self.d},
         )
-        seconds = sum(run.statistics["seconds"] for run in (*inside, *outside))
         status = f"exact overlap chain of SGD in d = {self.d}, {len(inside) + len(outside)} rates."
-        return Result(
-            dataset, self.describe(), "simulation", True, status, {"seconds": seconds}, (seed,), self.citations
-        )
+        return Findings(dataset, True, status)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times = theory.dataset, self.times()
@@ -192,7 +186,7 @@ class SGDRegimes(Experiment):
         """Width, norm, overlaps of students with each other and the teacher, teacher, second layers, activation."""
         return self.width(), 1.0, self.advantage**2, self.advantage, 1.0, 1.0, 1.0, "saad-solla"
 
-    def _run(self, rate: float, times: np.ndarray, seed: int) -> Result:
+    def _run(self, rate: float, times: np.ndarray, seed: int) -> Findings:
         gram = np.full((self.width(), self.width()), self.advantage**2)
         np.fill_diagonal(gram, 1.0)
         problem = TwoLayer(

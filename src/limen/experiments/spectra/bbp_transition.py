@@ -1,6 +1,5 @@
 """When does a direction show in the spectrum? The transition of Baik, Ben Arous and Péché."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.spectra.spiked_covariance import spiked_top
 from limen.theory.spectra import CovarianceLaw, MarchenkoPastur
 
@@ -70,15 +69,13 @@ class BBPTransition(Experiment):
         weak = np.linspace(1.0, self.threshold - self.window, WEAK)
         return np.concatenate([weak, np.linspace(self.threshold + self.window, self.strongest, STRONG)])
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         value, overlap = self._limit(self.spikes(), at_size=True)
         dataset = xr.Dataset(
             {"top_eigenvalue": ("spike", value), "squared_overlap": ("spike", overlap)}, coords={"spike": self.spikes()}
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"exact; below the threshold {self.threshold:.4g} to leading order in p."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
     def _limit(self, spikes: np.ndarray, at_size: bool) -> tuple[np.ndarray, np.ndarray]:
         bulk = MarchenkoPastur(self.ratio)
@@ -93,8 +90,7 @@ class BBPTransition(Experiment):
                 overlaps[i] = self.ratio * spike / (self.d * (self.threshold - spike) ** 2)
         return values, overlaps
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         far = self.spikes()
         near = np.linspace(self.threshold - self.window, self.threshold + self.window, WINDOW + 2)[1:-1]
         top = spiked_top(np.concatenate([far, near]), self.d, self.samples, seed)
@@ -108,8 +104,7 @@ class BBPTransition(Experiment):
             coords={"spike": far, "spike_in_window": near, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, f"{self.samples} samples.", statistics, (seed,))
+        return Findings(dataset, True, f"{self.samples} samples.")
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         fine = np.linspace(1.0, self.strongest, 400)

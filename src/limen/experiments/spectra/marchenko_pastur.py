@@ -1,6 +1,5 @@
 """The bulk of a sample covariance: a few population eigenvalues, spread out by many dimensions and few samples."""
 
-import time
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number_list import NumberList
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.spectra.random_matrices import draw_covariance, population_spectrum
 from limen.theory.spectra import CovarianceLaw
 from limen.theory.spectra.marchenko_pastur import TRACY_WIDOM_MEAN
@@ -62,8 +61,7 @@ class MarchenkoPasturBulk(Experiment):
         inside = [np.linspace(left, right, POINTS_PER_BAND + 2)[1:-1] for left, right in bands]
         return np.sort(np.concatenate([*inside, self.law.gaps.mean(axis=1)]))
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         edges, grid = self.law.edges(), self.grid()
         inward = np.tile([1.0, -1.0], len(edges) // 2)
         spacing = (np.pi * self.d * self.law.edge_coefficients()) ** (-2.0 / 3.0)
@@ -76,12 +74,10 @@ class MarchenkoPasturBulk(Experiment):
             },
             coords={"eigenvalue": grid},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"exact, {len(edges) // 2} band(s), mass {self.law.atom:.4g} at zero."
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         samples = max(1, round(self.d / self.ratio))
         rows = draw_covariance(population_spectrum(self.d, self.values, self.weights), samples, seed)
         small = rows.T @ rows if self.d <= samples else rows @ rows.T
@@ -97,8 +93,7 @@ class MarchenkoPasturBulk(Experiment):
             coords={"eigenvalue": grid, "seed": [seed]},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, f"{samples} samples.", statistics, (seed,))
+        return Findings(dataset, True, f"{samples} samples.")
 
     def _ends_of_bands(self, eigenvalues: np.ndarray) -> np.ndarray:
         """Least and largest non-zero eigenvalue of every band; bands are told apart at the middle of the gaps."""

@@ -1,6 +1,5 @@
 """How many samples per dimension make a hidden direction learnable, step by step."""
 
-import time
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Th
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent.trained_weights import trained_weights
 from limen.simulation.thresholds.hessian import alignment, network_hessian
 from limen.theory.thresholds.algorithmic import algorithmic
@@ -97,8 +96,7 @@ class FeatureThreshold(Experiment):
             raise InputError(f"target must have a hard direction (try 'z**2'), {self.target!r} has none.")
         return basis
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         self.hard_basis()
         link = target(self.target, noise=self.noise)
         curve = feature_learning(self.problem(1.0), self.times(), self.criterion, PATHS, SCRAMBLES)
@@ -115,8 +113,8 @@ class FeatureThreshold(Experiment):
             },
             coords={"ratio": list(self.ratios), "time": self.times(), "criterion": list(CRITERIA)},
         )
-        statistics = {**curve.statistics, "seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", curve.ok, curve.status, statistics, citations=self.citations)
+        statistics = {**curve.statistics}
+        return Findings(dataset, curve.ok, curve.status, statistics)
 
     def _predicted(self, ratio: float) -> dict[str, float]:
         law = hessian(self.problem(ratio), self.witness_step, paths=WITNESS_PATHS, scrambles=WITNESS_SCRAMBLES)
@@ -129,8 +127,7 @@ class FeatureThreshold(Experiment):
             "hard_resolvent": float(np.trace(resolvent).real / len(resolvent)),
         }
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         hard = self.hard_basis()
         found = [self._measured(ratio, hard, seed) for ratio in self.ratios]
         dataset = xr.Dataset(
@@ -138,9 +135,8 @@ class FeatureThreshold(Experiment):
             coords={"seed": [seed], "ratio": list(self.ratios)},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"dense Hessians after {self.witness_step} steps in d = {self.d}."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _measured(self, ratio: float, hard: np.ndarray, seed: int) -> dict[str, float]:
         problem = self.problem(ratio)

@@ -1,6 +1,5 @@
 """Hard directions: what gradient descent cannot see at any number of samples, it finds by amplified chance."""
 
-import time
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +12,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshol
 from limen.link import hard_subspace
 from limen.link.hard_subspace import HardSubspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent.many_targets import many_targets
 from limen.theory.descent import solve as descent
 
@@ -88,7 +87,7 @@ class HardDirections(Experiment):
             raise InputError(f"target must have a hard direction (try 'z**2'), {self.target!r} has none.")
         return found
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         subspace = self.subspace()
         result = descent.solve(self.problem(), self.times(), PATHS, SCRAMBLES)
         variance, amplification = (
@@ -106,12 +105,9 @@ class HardDirections(Experiment):
             coords={"time": self.times()},
         )
         status = f"{subspace.dimension} of {len(subspace.basis)} directions are hard; {result.status}"
-        return Result(
-            dataset, self.describe(), "theory", result.ok, status, result.statistics, citations=self.citations
-        )
+        return Findings(dataset, result.ok, status, result.statistics)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         problem, subspace = self.problem(), self.subspace()
         runs = min(self.runs, self.d // problem.target.latents)
         found = many_targets(problem, self.times(), self.d, seed, runs)
@@ -131,8 +127,7 @@ class HardDirections(Experiment):
         )
         finite = bool(np.isfinite(dataset.square_length.values).all())
         status = f"{runs} runs in d = {self.d}." if finite else "training diverged: take a smaller step."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", finite, status, statistics, (seed,))
+        return Findings(dataset, finite, status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         has_easy = theory.dataset.sizes["easy"] > 0

@@ -1,6 +1,5 @@
 """The Hessian along training: a bulk of curvatures, and one eigenvalue that points at what is to be learnt."""
 
-import time
 from dataclasses import replace
 from typing import ClassVar
 
@@ -14,7 +13,7 @@ from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Point
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent.trained_weights import TrainedWeights, trained_weights
 from limen.simulation.thresholds.hessian import alignment, network_hessian
 from limen.theory.thresholds.along_training import hessian
@@ -96,8 +95,7 @@ class HessianSpectrum(Experiment):
             raise InputError(f"target must have a hard direction (try 'z**2'), {self.target!r} has none.")
         return basis
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         self.hard_basis()
         laws = [[self._law(delta, step) for step in self.times] for delta in self.samples_per_dim]
         cells = [[self._predicted(law) for law in row] for row in laws]
@@ -116,8 +114,7 @@ class HessianSpectrum(Experiment):
         )
         counted = int(np.isfinite(dataset.outlier.values).sum())
         status = f"informative outliers below the bulk in {counted} of {dataset.outlier.size} cases."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
     def _law(self, delta: float, step: float) -> HessianLaw:
         law = hessian(self.problem(delta), int(step), paths=PATHS, scrambles=SCRAMBLES)
@@ -139,8 +136,7 @@ class HessianSpectrum(Experiment):
             "density": law.density(place),
         }
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         hard = self.hard_basis()
         found = [self._measured(self.problem(delta), hard, seed) for delta in self.samples_per_dim]
         dims = ("seed", "samples_per_dim", "time")
@@ -150,9 +146,8 @@ class HessianSpectrum(Experiment):
             coords={"seed": [seed], **self._coords()},
             attrs={"d": self.d},
         )
-        statistics = {"seconds": time.perf_counter() - began}
         status = f"dense Hessians of trained networks in d = {self.d}."
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def _measured(self, problem: TwoLayer, hard: np.ndarray, seed: int) -> dict[str, np.ndarray]:
         trained = trained_weights(problem, self.times, self.d, seed)

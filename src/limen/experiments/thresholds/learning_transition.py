@@ -1,6 +1,5 @@
 """The probability that gradient descent learns a hard direction, against the number of samples, at several sizes."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import ClassVar
@@ -15,7 +14,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshol
 from limen.experiments.number_list import NumberList
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.simulation.descent.restarts import restarts
 from limen.theory.descent.escape import escape_of
 from limen.theory.thresholds.algorithmic import algorithmic
@@ -88,8 +87,7 @@ class LearningTransition(Experiment):
         """The sizes in ascending order."""
         return sorted(int(d) for d in self.sizes)
 
-    def theory(self, seeds: tuple[int, ...] = ()) -> Result:
-        began = time.perf_counter()
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
 
         def run(ratio: float) -> np.ndarray:
             return success_probabilities(self.problem(ratio), self.dimensions(), self.steps, PATHS, SCRAMBLES)
@@ -105,11 +103,9 @@ class LearningTransition(Experiment):
             attrs={"d": self.dimensions()[-1]},
         )
         status = f"linear theory of the overlap; medians of {SCRAMBLES} sets of {PATHS} paths."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "theory", True, status, statistics, citations=self.citations)
+        return Findings(dataset, True, status)
 
-    def simulate(self, seed: int) -> Result:
-        began = time.perf_counter()
+    def train(self, seed: int) -> Findings:
         times = np.arange(self.steps + 1.0)
         part = np.empty((1, len(self.sizes), len(self.samples_per_dim)))
         for i, d in enumerate(self.dimensions()):
@@ -123,8 +119,7 @@ class LearningTransition(Experiment):
             attrs={"d": self.dimensions()[-1]},
         )
         status = f"{STARTS} starts on each sample."
-        statistics = {"seconds": time.perf_counter() - began}
-        return Result(dataset, self.describe(), "simulation", True, status, statistics, (seed,))
+        return Findings(dataset, True, status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         def at(result: Result, i: int) -> Result:

@@ -5,7 +5,6 @@ sum of their weights. That removes the fast internal modes of clusters (rate one
 times, and $t=10^7$ takes some thousand evaluations instead of some ten million.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,11 +12,12 @@ import numpy as np
 import xarray as xr
 from scipy.sparse.csgraph import connected_components
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError
 from limen.problem.activations import as_activation
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.attention.field import (
     FeedForward,
     attention_velocity,
@@ -62,6 +62,7 @@ class Model(NamedTuple):
         return tangent(tokens, total)
 
 
+@answers("simulation", CITATIONS, "attention")
 @in_double
 def simulate(
     X0: Any,
@@ -76,7 +77,7 @@ def simulate(
     delta: float = CLUSTERED,
     tolerance: float = TOLERANCE,
     merge: float = MERGED,
-) -> Result:
+) -> Findings:
     r"""Tokens `X0` (n, d), rows of unit length, along the attention flow at `times`.
 
     Returns `tokens` (time, token, coordinate), `gram` (time, token, token2), `energy` (time), `clusters` (time).
@@ -87,7 +88,6 @@ def simulate(
     `tolerance` bounds the error of a step; tokens within `merge` of cosine one are joined (0 joins none). Cost
     $O(n^2d)$ an evaluation, $n$ falling as clusters form.
     """
-    began = time.perf_counter()
     grid = time_grid(times, counts_steps=False)
     tokens = checked_tokens(X0)
     n, d = tokens.shape
@@ -118,9 +118,8 @@ def simulate(
     )
     if np.abs(model.velocity(tokens, mass, 0.0)).max() < 1e-12:
         status = "the start is stationary: exactly symmetric tokens stay where they are."
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(evaluations)}
-    spec = {"type": "attention", "beta": float(beta), "tokens": n, "dim": d, "normalized": normalized}
-    return Result(dataset, spec, "simulation", finished, status, statistics, citations=CITATIONS)
+    statistics = {"evaluations": float(evaluations)}
+    return Findings(dataset, finished, status, statistics)
 
 
 def checked_tokens(X0: Any) -> np.ndarray:

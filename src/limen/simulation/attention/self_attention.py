@@ -1,6 +1,5 @@
 """`SelfAttention` problems at finite size: particles on the sphere."""
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,7 @@ from limen.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SelfAttention
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.attention.ensemble import Matrices, Record, run_ensemble
 from limen.simulation.attention.matrices import random_matrix, value_matrix
 from limen.simulation.attention.starts import reduced_tokens, uniform_tokens
@@ -25,14 +24,13 @@ def refuses(problem: object) -> str | None:
 
 
 @in_double
-def solve(problem: SelfAttention, times: np.ndarray, d: int, seed: int, step: float | None = None) -> Result:
+def solve(problem: SelfAttention, times: np.ndarray, d: int, seed: int, step: float | None = None) -> Findings:
     r"""One system of tokens from an independent uniform start, at `times`.
 
     `mean_cosine` over pairs $i\ne j$, `clustered_pairs` (the fraction with $\langle x_i,x_j\rangle\ge0.999$) and
     `energy`. With identity matrices the tokens live in $\min(n,d)$ coordinates: $O(n^2\min(n,d))$ a step, whatever
     $d$; other matrices add $O(nd^2)$. `step` is the longest time step (0.1 or what the matrices demand).
     """
-    began = time.perf_counter()
     if d != problem.dim:
         raise InputError(f"d must be left out or equal dim = {problem.dim}, got {d}.")
     record = ensemble(problem, times, (seed,), step)
@@ -46,8 +44,7 @@ def solve(problem: SelfAttention, times: np.ndarray, d: int, seed: int, step: fl
     status = f"{problem.tokens} tokens on the sphere in {d} dimensions."
     if not finite:
         status = "the tokens did not stay finite: take a smaller step."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 def ensemble(problem: SelfAttention, times: np.ndarray, seeds: Sequence[int], step: float | None = None) -> Record:
@@ -93,4 +90,4 @@ def problem_matrices(problem: SelfAttention, seeds: Sequence[int]) -> Matrices:
     return Matrices(query_key, stack("value", value_matrix))
 
 
-attention_particles = Method("attention-particles", CITATIONS, refuses, solve)
+attention_particles = Method("attention-particles", "simulation", CITATIONS, refuses, solve)

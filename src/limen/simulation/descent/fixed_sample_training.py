@@ -12,7 +12,7 @@ from limen.gaussian.eigenspaces import coordinate_variances
 from limen.gaussian.start_weights import start_weights
 from limen.problem import GradientDescent, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, beyond_plain, plain_units
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.descent.sharded_sample import draw_sharded
@@ -135,17 +135,15 @@ def recorded(weights: Weights, train_loss: jax.Array, setting: Setting) -> Recor
     return Record(observe(weights, setting.frame), train_loss, None, fields)
 
 
-def training_result(
+def training_findings(
     problem: TwoLayer,
     setting: Setting,
     record: Record,
     times: np.ndarray,
     seed: int,
     what: str,
-    statistics: dict[str, float],
-    citations: tuple[str, ...],
-) -> Result:
-    """The result of one seed; `what` names the training in the status."""
+) -> Findings:
+    """What was found of one seed; `what` names the training in the status."""
     d = setting.sample.x.shape[1]
     n = setting.sample.x.shape[0] if setting.counts is None else round(float(setting.counts.sum()))
     dataset = training_dataset(problem, record.observables, times, seed, d, record.fields)
@@ -163,4 +161,4 @@ def training_result(
     finite = stayed_finite(dataset)
     if not finite:
         status = diverged(d)
-    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), citations)
+    return Findings(dataset, finite, status)

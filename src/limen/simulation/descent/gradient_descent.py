@@ -1,15 +1,12 @@
 """Descent of a two-layer network on a fixed sample in d dimensions: every rule, whole sample or mini-batches."""
 
-import time
-
-import jax
 import numpy as np
 
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, TwoLayer
 from limen.problem.algorithms import Descent
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.descent.fixed_sample import sample_size
 from limen.simulation.descent.fixed_sample_training import (
     keeps_path,
@@ -17,7 +14,7 @@ from limen.simulation.descent.fixed_sample_training import (
     recorded,
     recorded_with_path,
     refuses,
-    training_result,
+    training_findings,
 )
 from limen.simulation.descent.sharded_sample import row_mesh
 from limen.simulation.descent.training_steps import batch_size, train
@@ -33,7 +30,7 @@ def solve(
     seed: int,
     dtype: str = "float32",
     devices: int = 1,
-) -> Result:
+) -> Findings:
     r"""Trains one network with
 
     $$\theta_j\leftarrow(1-\eta\lambda)\,\theta_j-\eta\nabla_{\theta_j}\hat R,\qquad
@@ -54,21 +51,19 @@ def solve(
     several `devices` each draws and keeps its own rows of the inputs, and only weights and gradients travel; the sample
     is the same as on one device, the sums are taken in another order. Model and normalisations: Montanari & Wang 2026.
     """
-    began = time.perf_counter()
     mesh = row_mesh(devices)
     setting = prepare(problem, d, seed, dtype, mesh)
     observe = recorded_with_path if keeps_path(setting, times) else recorded
-    record = jax.block_until_ready(train(problem, setting, times, seed, observe, mesh))
-    statistics = {"seconds": time.perf_counter() - began}
+    record = train(problem, setting, times, seed, observe, mesh)
     algorithm, n = problem.algorithm, sample_size(problem, d, dtype, devices)
     assert isinstance(algorithm, Descent)
     batch = batch_size(problem, n)
     what = _name(problem) if batch is None else f"{_name(problem)} (batches of {batch})"
-    result = training_result(problem, setting, record, times, seed, what, statistics, CITATIONS)
+    found = training_findings(problem, setting, record, times, seed, what)
     if batch is not None:
         per_epoch = n / batch if algorithm.replacement else n // batch
-        result.dataset.coords["epoch"] = ("time", times / per_epoch)
-    return result
+        found.dataset.coords["epoch"] = ("time", times / per_epoch)
+    return found
 
 
 def _name(problem: TwoLayer) -> str:
@@ -81,4 +76,4 @@ def _name(problem: TwoLayer) -> str:
     return f"{kind} with {'Nesterov ' if algorithm.nesterov else ''}momentum {algorithm.momentum:g}"
 
 
-gradient_descent = Method("gradient-descent", CITATIONS, refuses, solve)
+gradient_descent = Method("gradient-descent", "simulation", CITATIONS, refuses, solve)

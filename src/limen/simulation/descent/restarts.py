@@ -1,6 +1,5 @@
 """Gradient descent of one neuron from many starts on the same sample: as many trainings for little more than one."""
 
-import time
 from functools import partial
 from typing import NamedTuple
 
@@ -9,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import constant_step
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.descent.fixed_sample import Sample, sample_size
 from limen.simulation.descent.fixed_sample_training import prepare, refuses_plain
 from limen.simulation.population_loss import population_losses
@@ -47,6 +47,7 @@ class Record(NamedTuple):
     train_loss: jax.Array
 
 
+@answers("simulation", CITATIONS)
 @in_double
 def restarts(
     problem: TwoLayer,
@@ -55,7 +56,7 @@ def restarts(
     seed: int,
     starts: int = 8,
     drawn_per_dim: float | None = None,
-) -> Result:
+) -> Findings:
     r"""Trains one neuron on $n=\delta d$ samples `starts` times, from independent starts.
 
     Returns `train_loss`, `overlap`, `length` $|\theta|$ and `cosine` (the length of $\theta$'s projection on the latent
@@ -67,7 +68,6 @@ def restarts(
     Cost: inputs are read from memory once for all starts, so that eight trainings of a large sample take about twice
     the time of one. The second layer is fixed.
     """
-    began = time.perf_counter()
     reason = refuses_plain(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
         reason = "it trains one neuron with a fixed second layer."
@@ -116,8 +116,7 @@ def restarts(
     status = f"{starts} trainings on n = {n} samples in d = {d}."
     if not finite:
         status = diverged(d)
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 def fresh_losses(problem: TwoLayer, runs: xr.Dataset) -> np.ndarray:

@@ -1,6 +1,5 @@
 r"""Plain online SGD of a user's own loss, sampler and update rule, with statistics recorded along the run."""
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,17 +11,19 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from limen.gaussian.keys import stream_keys
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.user_model import UserModel, user_model
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("benarous2022",)
 MOST_STEPS = 2**31 - 1
 
 
+@answers("simulation", CITATIONS, "generic_sgd")
 @in_double
 def run(
     loss: Callable[[Any, Any], Any],
@@ -34,7 +35,7 @@ def run(
     start: ArrayLike | Callable[..., Any] | None = None,
     seeds: int | Sequence[int] = 8,
     update: Callable[..., Any] | None = None,
-) -> Result:
+) -> Findings:
     r"""Online SGD $x\leftarrow x-\delta\,\text{update}(\nabla_xL(x,y))$, one fresh sample a step.
 
     The arguments are those of `limen.effective.derive`, taken to the letter: every step of every seed is made, and
@@ -54,7 +55,6 @@ def run(
     Returns:
         `statistics` (seed, time, statistic). `ok` is false if a run diverged. Seeds advance side by side.
     """
-    began = time.perf_counter()
     grid = time_grid(times, counts_steps=False)
     draws = seed_list(seeds)
     moving = start if callable(start) or start is None else None
@@ -80,8 +80,7 @@ def run(
         coords={"seed": list(draws), "time": grid, "step": ("time", counts)},
         attrs={"d": int(dimension)},
     )
-    spec = {"type": "generic_sgd", "dimension": int(dimension), "step": model.delta}
-    return Result(dataset, spec, "simulation", ok, status, {"seconds": time.perf_counter() - began}, draws, CITATIONS)
+    return Findings(dataset, ok, status)
 
 
 def _starts(model: UserModel, start: Any, draws: Sequence[int]) -> jax.Array:

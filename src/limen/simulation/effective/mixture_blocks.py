@@ -4,7 +4,6 @@ Block $=\frac1{\tilde M}\sum_lw_lY_lY_l^\top$ on $\tilde M$ fresh inputs; its le
 $z\mapsto Y^\top(w\odot Yz)/\tilde M$, $O(\tilde Md)$ a product (Ben Arous, Gheissari, Huang & Jagannath 2023).
 """
 
-import time as clock
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
@@ -12,10 +11,11 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit, softmax
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import GaussianMixture, InputError, OverlapStart, XorMixture
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.mixture_training import Mixture, draw_clouds, recorded_steps, start_of, trained_weights
 from limen.simulation.generators import numpy_generator
 from limen.simulation.spectra.spectrum import bottom_eigenspace, top_eigenspace, weighted_gram
@@ -25,6 +25,7 @@ XOR_LEADING, SECOND_LAYER_LEADING = 2, 4
 MOST_NUMBERS = 2e8
 
 
+@answers("simulation", CITATIONS)
 @in_double
 def measure_block(
     problem: Mixture,
@@ -37,7 +38,7 @@ def measure_block(
     start: OverlapStart | None = None,
     second_layer: Any = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> Result:
+) -> Findings:
     r"""Trains in $d$ dimensions and measures one block at `times`, once per seed.
 
     `eigenvalue` (seed, time, rank): the $k$ leading ones of a class block (b, c), the two leading ones of a first-layer
@@ -67,6 +68,7 @@ def measure_block(
     )
 
 
+@answers("simulation", CITATIONS)
 @in_double
 def measure_second_layer(
     problem: XorMixture,
@@ -78,7 +80,7 @@ def measure_second_layer(
     start: OverlapStart | None = None,
     second_layer: Any = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
-) -> Result:
+) -> Findings:
     r"""The block $\frac1{\tilde M}\sum_l\sigma'(h_l)\,g(WX_l)g(WX_l)^\top$, or with $e_l^2$, of the second layer.
 
     `eigenvalue` (seed, time, rank), all $K$ descending; `alignment` (seed, time) of $v$ with the four leading vectors.
@@ -161,8 +163,7 @@ def _along_training(
     measure: Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int], Any],
     ranks: int,
     matrix: str,
-) -> Result:
-    began = clock.perf_counter()
+) -> Findings:
     if matrix not in ("hessian", "gradient"):
         raise InputError(f"matrix must be 'hessian' or 'gradient', got {matrix!r}.")
     chosen = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
@@ -188,5 +189,4 @@ def _along_training(
         attrs={"d": d, "test_samples_per_dim": float(test_samples_per_dim)},
     )
     status = f"{matrix} block on {count} test samples in d = {d}."
-    statistics = {"seconds": clock.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", True, status, statistics, chosen, CITATIONS)
+    return Findings(dataset, True, status)

@@ -1,6 +1,5 @@
 """SGD on the XOR and Gaussian mixtures at finite size: in d dimensions, and as exact chains of summary statistics."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from limen.gaussian.mixture_starts import StartStatistics, drawn_start, given_st
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GaussianMixture, InputError, OverlapStart, XorMixture
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply
 from limen.simulation.effective.mixture_steps import (
     Rates,
@@ -52,27 +51,26 @@ def refuses_mixture(problem: object) -> str | None:
 @in_double
 def solve(
     problem: Mixture, times: np.ndarray, d: int, seed: int, start: OverlapStart | None = None, second_layer: Any = None
-) -> Result:
+) -> Findings:
     r"""Trains in $d$ dimensions, $O(Kd)$ a step of time $c/d$; summary statistics at `times`, rounded to whole steps.
 
     Starts from $x\sim N(0,I_d/d)$ (second layer of the XOR network $N(0,1)$), or from weights with exactly the overlaps
     and Gram matrix of `start` and the `second_layer` given. Variables as in the theory: `overlap`, `orthogonal_gram`,
     and `second_layer` for XOR.
     """
-    began = time.perf_counter()
     steps = recorded_steps(problem, times, d)
     rows, second = trained_weights(problem, start_of(problem, d, seed, start, second_layer), d, seed, steps)
     directions = _directions(problem)
     aligned, rest = rows[..., :directions], rows[..., directions:]
     recorded = tuple(part[None] for part in (aligned, rest @ np.swapaxes(rest, -1, -2), second))
     status = f"full SGD in d = {d}."
-    return _result(problem, recorded, times, steps, d, (seed,), status, began)
+    return _findings(problem, recorded, times, steps, d, (seed,), status)
 
 
 @in_double
 def solve_chain(
     problem: Mixture, times: np.ndarray, d: int, seed: int, start: OverlapStart | None = None, second_layer: Any = None
-) -> Result:
+) -> Findings:
     r"""The exact chain of the statistics, $O(K^3)$ a step whatever $d$; otherwise as training in $d$ dimensions."""
     return solve_chains(problem, times, d, (seed,), start, second_layer)[0]
 
@@ -85,7 +83,7 @@ def solve_chains(
     seeds: Sequence[int],
     start: OverlapStart | None = None,
     second_layer: Any = None,
-) -> list[Result]:
+) -> list[Findings]:
     """`solve_chain` for many seeds in one compiled loop and few results; every seed's numbers are its own."""
     steps = recorded_steps(problem, times, d)
     rows, directions = _rows(problem), _directions(problem)
@@ -107,8 +105,7 @@ def _solve_group(
     seeds: Sequence[int],
     start: OverlapStart | None,
     second_layer: Any,
-) -> Result:
-    began = time.perf_counter()
+) -> Findings:
     begin = _start(problem, d, seeds, start, second_layer)
     rows, directions = begin.aligned.shape[1:]
     state = Statistics(
@@ -132,7 +129,7 @@ def _solve_group(
         path.append(jax.tree.map(np.asarray, state))
     recorded = tuple(np.moveaxis(np.stack(parts), -1, 0) for parts in zip(*path, strict=True))
     status = f"exact chain of the summary statistics of SGD in d = {d}."
-    return _result(problem, recorded, times, steps, d, seeds, status, began)
+    return _findings(problem, recorded, times, steps, d, seeds, status)
 
 
 def trained_weights(
@@ -224,7 +221,7 @@ def _directions(problem: Mixture) -> int:
     return 2 if isinstance(problem, XorMixture) else problem.classes
 
 
-def _result(
+def _findings(
     problem: Mixture,
     recorded: tuple[np.ndarray, ...],
     times: np.ndarray,
@@ -232,8 +229,7 @@ def _result(
     d: int,
     seeds: Sequence[int],
     status: str,
-    began: float,
-) -> Result:
+) -> Findings:
     """From coordinates on the means, orthogonal Gram matrices and second layers, each (seed, time, ...)."""
     aligned, rest, second = recorded
     coords: dict[str, Any] = {"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)}
@@ -251,14 +247,11 @@ def _result(
         }
     finite = all(bool(np.isfinite(part).all()) for part in recorded)
     said = status if finite else f"training diverged at d = {d}: take a smaller step."
-    statistics = {"seconds": time.perf_counter() - began}
     dataset = xr.Dataset(variables, coords, attrs={"d": d})
-    return Result(
-        dataset, problem.describe(), "simulation", finite, said, statistics, tuple(int(s) for s in seeds), CITATIONS
-    )
+    return Findings(dataset, finite, said)
 
 
-xor_sgd = Method("xor-sgd", CITATIONS, refuses_xor, solve)
-xor_chain = Method("xor-chain", CITATIONS, refuses_xor, solve_chain, solve_chains)
-mixture_sgd = Method("mixture-sgd", CITATIONS, refuses_mixture, solve)
-mixture_chain = Method("mixture-chain", CITATIONS, refuses_mixture, solve_chain, solve_chains)
+xor_sgd = Method("xor-sgd", "simulation", CITATIONS, refuses_xor, solve)
+xor_chain = Method("xor-chain", "simulation", CITATIONS, refuses_xor, solve_chain, solve_chains)
+mixture_sgd = Method("mixture-sgd", "simulation", CITATIONS, refuses_mixture, solve)
+mixture_chain = Method("mixture-chain", "simulation", CITATIONS, refuses_mixture, solve_chain, solve_chains)

@@ -1,6 +1,5 @@
 """Runs of online SGD recorded at given times: the whole steps of every time, and the result made of the records."""
 
-import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -8,7 +7,7 @@ import xarray as xr
 
 from limen.problem import SpikedTensor
 from limen.problem.effective_models import SphericalProblem
-from limen.result import Result
+from limen.result import Findings
 
 
 def steps_of(step: float, times: np.ndarray, d: int) -> np.ndarray:
@@ -24,10 +23,8 @@ def recorded_runs(
     d: int,
     seeds: Sequence[int],
     status: str,
-    began: float,
-    citations: tuple[str, ...],
-) -> Result:
-    """The result made of `variables` (seeds, times); runs that overflowed are counted in the status."""
+) -> Findings:
+    """The findings made of `variables` (seeds, times); runs that overflowed are counted in the status."""
     dataset = xr.Dataset(
         {name: (("seed", "time"), values) for name, values in variables.items()},
         coords={"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)},
@@ -40,5 +37,4 @@ def recorded_runs(
             f"{diverged} of {len(seeds)} runs diverged at d = {d}, because the explicit step is unstable at small d: "
             f"take a larger d or a smaller step than {problem.step:g}."
         )
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", not diverged, status, statistics, tuple(seeds), citations)
+    return Findings(dataset, not diverged, status)

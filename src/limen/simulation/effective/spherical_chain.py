@@ -7,7 +7,6 @@ $$m\leftarrow\frac{m-\frac\delta Nc\,(s_*-sm)}{\sqrt{1+(\delta/N)^2c^2(\|a\|^2-s
 is identical in law to training in $N$ dimensions (projections as in Ben Arous, Gheissari & Jagannath 2022).
 """
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import BinaryMixture, OnlinePCA, SingleIndex
 from limen.problem.effective_models import SphericalProblem
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply, groups
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.spherical_losses import CITATIONS, Slope, SphericalLoss, spherical_loss
@@ -35,15 +34,14 @@ def refuses(problem: object) -> str | None:
     return None
 
 
-def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""One run of the chain: `overlap` at `times` $t=\text{steps}\cdot\delta/N$, rounded to whole steps."""
     return solve_seeds(problem, times, d, (seed,))[0]
 
 
 @in_double
-def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds side by side in one result, far cheaper per seed; every seed's numbers are its own."""
-    began = time.perf_counter()
     check_dimension(d)
     steps = steps_of(problem.step, times, d)
     check_chain_work(d, int(steps[-1]), len(seeds), 1)
@@ -57,7 +55,7 @@ def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Seq
         paths.append(np.stack([np.asarray(overlap) for overlap in states], axis=1))
     status = f"exact overlap chain of spherical SGD in d = {d}."
     variables = {"overlap": np.concatenate(paths)}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
 
 
 def sample_block(loss: SphericalLoss, d: int, generator: np.random.Generator, out: np.ndarray) -> None:
@@ -88,4 +86,4 @@ def _advance(
     return jax.lax.fori_loop(first, last, lambda i, m: overlap_step(slope, m, rate, parameter, by_step[i]), overlap)
 
 
-spherical_chain = Method("spherical-chain", CITATIONS, refuses, solve, solve_seeds)
+spherical_chain = Method("spherical-chain", "simulation", CITATIONS, refuses, solve, solve_seeds)

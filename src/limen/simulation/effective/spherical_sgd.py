@@ -1,6 +1,5 @@
 """SGD on the sphere in all N dimensions: single-index losses, one fresh sample a step, many seeds side by side."""
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,7 +13,7 @@ from limen.gaussian.sphere_start import check_dimension, orthogonal_directions, 
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem.effective_models import SphericalProblem
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.spherical_chain import refuses
 from limen.simulation.effective.spherical_losses import CITATIONS, Slope, spherical_loss
@@ -24,7 +23,7 @@ from limen.simulation.work import check_sgd_work
 DRAWN = 2**22
 
 
-def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""One run in $N=d$ dimensions, $O(N)$ per sample: `overlap` at `times` $t=\text{steps}\cdot\delta/N$.
 
     Starts at the same overlap as the chain. Runs above `MOST_SGD_WORK` are refused.
@@ -33,9 +32,8 @@ def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Re
 
 
 @in_double
-def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds in one result; every seed's numbers are its own."""
-    began = time.perf_counter()
     check_dimension(d)
     steps = steps_of(problem.step, times, d)
     check_sgd_work(d, int(steps[-1]), len(seeds), 1, 1)
@@ -68,7 +66,7 @@ def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Seq
         paths.append(np.stack(rows, axis=1))
     status = f"full spherical SGD in d = {d}."
     variables = {"overlap": np.concatenate(paths)}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
 
 
 @partial(jax.jit, static_argnums=0)
@@ -87,4 +85,4 @@ def _advance(
     return jax.lax.fori_loop(0, count, step, x)
 
 
-spherical_sgd = Method("spherical-sgd", CITATIONS, refuses, solve, solve_seeds)
+spherical_sgd = Method("spherical-sgd", "simulation", CITATIONS, refuses, solve, solve_seeds)

@@ -9,7 +9,6 @@ $\alpha=1-\frac{2c}N\big(kR^{2(k-1)}-\sqrt{k(k-1)}R^{k-2}\xi\big)$, $\beta=\frac
 explicit step is unstable: a run that reaches $R^{2(k-1)}\sim N/c$ explodes, which the limit $N\to\infty$ cannot show.
 """
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OverlapStart, SpikedTensor
 from limen.problem.effective_models import tensor_start
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply, groups
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.work import check_chain_work
@@ -36,15 +35,14 @@ def refuses(problem: object) -> str | None:
     return None if isinstance(problem, SpikedTensor) else "it runs SpikedTensor."
 
 
-def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""One run of the chain: `overlap` $m$ and `orthogonal_square` $r$ at `times` $t=\text{steps}\cdot c/N$."""
     return solve_seeds(problem, times, d, (seed,))[0]
 
 
 @in_double
-def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds side by side in one result, far cheaper per seed; every seed's numbers are its own."""
-    began = time.perf_counter()
     check_dimension(d)
     steps = steps_of(problem.step, times, d)
     check_chain_work(d, int(steps[-1]), len(seeds), 1)
@@ -59,7 +57,7 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
     overlap, rest = np.concatenate(paths, axis=1)
     status = f"exact chain of SGD on a spiked tensor in d = {d}."
     variables = {"overlap": overlap, "orthogonal_square": rest}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
 
 
 def start_statistics(problem: SpikedTensor, d: int, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -102,4 +100,4 @@ def _advance(
     return jax.lax.fori_loop(first, last, lambda i, now: tensor_step(order, now, signal, rate, by_step[i]), state)
 
 
-tensor_chain = Method("tensor-chain", CITATIONS, refuses, solve, solve_seeds)
+tensor_chain = Method("tensor-chain", "simulation", CITATIONS, refuses, solve, solve_seeds)

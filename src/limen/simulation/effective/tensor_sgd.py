@@ -1,6 +1,5 @@
 """SGD on spiked matrices and tensors with every entry of every sample drawn, many seeds side by side."""
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +9,7 @@ from limen.gaussian.sphere_start import check_dimension, orthogonal_directions
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SpikedTensor
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.tensor_chain import CITATIONS, refuses, start_statistics
 
@@ -26,15 +25,14 @@ def largest_dimension(problem: SpikedTensor) -> int:
     return round(MOST_ENTRIES ** (1.0 / problem.order))
 
 
-def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""One run on explicit tensors, $O(N^k)$ per sample: `overlap` and `orthogonal_square` at `times`."""
     return solve_seeds(problem, times, d, (seed,))[0]
 
 
 @in_double
-def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds in one result; every seed's numbers are its own."""
-    began = time.perf_counter()
     check_dimension(d)
     k, entries = problem.order, d**problem.order
     steps = steps_of(problem.step, times, d)
@@ -68,7 +66,7 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
         rests.append(rest)
     status = f"full SGD on explicit tensors in d = {d}."
     variables = {"overlap": np.concatenate(overlaps), "orthogonal_square": np.concatenate(rests)}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status, began, CITATIONS)]
+    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
 
 
 def sample_gradient(x: np.ndarray, noise: np.ndarray, order: int, signal: float) -> np.ndarray:
@@ -93,4 +91,4 @@ def sample_gradient(x: np.ndarray, noise: np.ndarray, order: int, signal: float)
     return gradient
 
 
-tensor_sgd = Method("tensor-sgd", CITATIONS, refuses, solve, solve_seeds)
+tensor_sgd = Method("tensor-sgd", "simulation", CITATIONS, refuses, solve, solve_seeds)

@@ -3,15 +3,15 @@ r"""All blocks of one XOR network along one training: both layers, Hessian and g
 As `limen.simulation.effective.mixture_blocks`, with one training and one test set per time for all of them.
 """
 
-import time as clock
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import OverlapStart, XorMixture
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.mixture_blocks import (
     XOR_LEADING,
     alignment,
@@ -27,6 +27,7 @@ CITATIONS = ("benarous2023",)
 MATRICES = ("hessian", "gradient")
 
 
+@answers("simulation", CITATIONS)
 @in_double
 def measure_network(
     problem: XorMixture,
@@ -37,14 +38,13 @@ def measure_network(
     neuron: int,
     start: OverlapStart,
     second_layer: Any,
-) -> Result:
+) -> Findings:
     r"""Trains once and measures, on a new test set at every time, for `matrix` Hessian and gradient:
 
     `second_eigenvalue` (seed, matrix, time, rank) all $K$ of the second layer, `second_alignment` of $v$ with the four
     leading eigenvectors; `first_eigenvalue` the two leading ones of the block of `neuron`, `first_alignment` of $W_i$
     with their span. Beside them `second_layer` and `overlap` (seed, time, neuron...), as from training alone.
     """
-    began = clock.perf_counter()
     begin = start_of(problem, d, seed, start, second_layer)
     rows, second = trained_weights(problem, begin, d, seed, recorded_steps(problem, times, d))
     generator = numpy_generator(seed, d, "mixture test")
@@ -73,5 +73,4 @@ def measure_network(
         attrs={"d": d},
     )
     status = f"full SGD in d = {d}, blocks on fresh test sets."
-    statistics = {"seconds": clock.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", True, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, True, status)

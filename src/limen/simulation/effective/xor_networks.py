@@ -5,7 +5,6 @@ only the plane of the means is simulated, and $d$ sets the step $\delta=c/d$ and
 overlaps. At finite $\lambda$ all $d$ dimensions are.
 """
 
-import time as clock
 from functools import partial
 from typing import Any
 
@@ -14,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, XorMixture
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.effective.mixture_steps import Rates, Sample, Weights, xor_step
 from limen.simulation.effective.mixture_training import rates_of
 from limen.simulation.generators import numpy_generator
@@ -27,14 +27,14 @@ CITATIONS = ("benarous2022",)
 BLOCK = 256
 
 
+@answers("simulation", CITATIONS)
 @in_double
-def train_networks(problem: XorMixture, time: float, d: int, networks: int, seed: int) -> Result:
+def train_networks(problem: XorMixture, time: float, d: int, networks: int, seed: int) -> Findings:
     r"""`networks` trained for `time` from $W_{ij}\sim N(0,1/d)$, $v_i\sim N(0,1)$, each on samples of its own.
 
     Variables `second_layer` (network, time, neuron) and `overlap` (network, time, neuron, mean), at the end only. Cost:
     $O(Kd)$ a step and network, $O(K)$ at $\lambda=\infty$.
     """
-    began = clock.perf_counter()
     left = round(time * d / problem.step)
     axes = 2 if np.isinf(problem.sharpness) else d
     work = float(left) * networks * problem.width * axes / MOST_SGD_WORK
@@ -63,8 +63,7 @@ def train_networks(problem: XorMixture, time: float, d: int, networks: int, seed
         attrs={"d": d},
     )
     status = f"full SGD of {networks} networks, d = {d}."
-    statistics = {"seconds": clock.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", True, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 @jax.jit

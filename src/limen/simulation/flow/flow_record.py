@@ -1,7 +1,5 @@
 """Before and after a flow on the sphere: its numbers, what is refused, and the result, neurons seen by groups."""
 
-import time
-
 import numpy as np
 import xarray as xr
 
@@ -73,10 +71,9 @@ def group_dataset(
     return dataset
 
 
-def flow_outcome(path: FlowPath, what: str, began: float) -> tuple[str, dict[str, float]]:
-    """Status and statistics of a flow that began at the clock's `began`."""
-    seconds = time.perf_counter() - began
-    statistics = {"seconds": seconds, "steps": float(path.steps), "gradients": float(path.gradients)}
+def flow_outcome(path: FlowPath, what: str) -> tuple[str, dict[str, float]]:
+    """Status and statistics of a flow."""
+    statistics = {"steps": float(path.steps), "gradients": float(path.gradients)}
     if not path.finished:
         return f"the last time was not reached in {path.steps} steps: take a shorter time.", statistics
     return what, statistics

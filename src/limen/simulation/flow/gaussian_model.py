@@ -1,6 +1,5 @@
 """The Gaussian model of a two-layer network at finite dimension: residuals are Gaussian processes of the weights."""
 
-import time
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, Target, TwoLayer
 from limen.problem.algorithms import beyond_plain, constant_step
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.descent.fixed_sample import draw_sample, sample_size
 from limen.simulation.effective.symmetric_tensors import SymmetricPowers, symmetric_dimension, symmetric_powers
 from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
@@ -153,7 +152,7 @@ def draw_model(problem: TwoLayer, d: int, seed: int) -> GaussianModel:
 
 
 @in_double
-def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: float = 1e-5) -> Result:
+def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: float = 1e-5) -> Findings:
     r"""Trains the Gaussian model: $\hat R=\frac1{2n}\sum_iF_i^2$, where the residual of every sample is a Gaussian
     process with the second moment that $f(x)-y$ has for a random input,
 
@@ -169,7 +168,6 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: fl
 
     Cost: $4n\binom{d+k-1}k$ operations a gradient, whatever the width. Model: Montanari & Urbani 2025.
     """
-    began = time.perf_counter()
     check_tolerance(tolerance)
     width = problem.network.width
     check_path(times.size, width, d)
@@ -188,8 +186,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: fl
     dataset = group_dataset(problem, times, seed, path, test, overlap, gram).assign_attrs(n=n)
     if problem.counts_steps:
         dataset = dataset.assign_coords(step=("time", times.astype(np.int64)))
-    status, statistics = flow_outcome(path, f"{what} of the Gaussian model of n = {n} samples in d = {d}.", began)
-    return Result(dataset, problem.describe(), "simulation", path.finished, status, statistics, (seed,), CITATIONS)
+    status, statistics = flow_outcome(path, f"{what} of the Gaussian model of n = {n} samples in d = {d}.")
+    return Findings(dataset, path.finished, status, statistics)
 
 
-sampled_gaussian_model = Method("sampled-gaussian-model", CITATIONS, refuses, solve)
+sampled_gaussian_model = Method("sampled-gaussian-model", "simulation", CITATIONS, refuses, solve)

@@ -1,6 +1,5 @@
 """Gradient flow of a two-layer network on a fixed sample in d dimensions, first layer on the sphere."""
 
-import time
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ from limen.gaussian.start_weights import start_weights
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientFlow, TwoLayer
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
 from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
@@ -42,7 +41,7 @@ def solve(
     d: int,
     seed: int,
     tolerance: float = 1e-5,
-) -> Result:
+) -> Findings:
     r"""Trains one network by
 
     $$\dot w_j=-\frac nd\,P_{w_j}^\perp\nabla_{w_j}\hat R,\qquad\dot a_j=-\frac nd\,\partial_{a_j}\hat R,\qquad
@@ -58,7 +57,6 @@ def solve(
     $10^3$, then in proportion to $\sqrt t$; runs of hours are refused. Double precision, $8nd$ bytes. Setting:
     Montanari & Urbani 2025.
     """
-    began = time.perf_counter()
     check_tolerance(tolerance)
     n, k, width = sample_size(problem, d, "float64"), problem.target.latents, problem.network.width
     check_path(times.size, width, d)
@@ -73,8 +71,8 @@ def solve(
     overlap, gram = path.first @ frame.T, path.first @ np.swapaxes(path.first, 1, 2)
     test, _, _ = population_losses(problem, overlap, gram, path.second)
     dataset = group_dataset(problem, times, seed, path, test, overlap, gram).assign_attrs(n=n)
-    status, statistics = flow_outcome(path, f"gradient flow on n = {n} samples in d = {d}.", began)
-    return Result(dataset, problem.describe(), "simulation", path.finished, status, statistics, (seed,), CITATIONS)
+    status, statistics = flow_outcome(path, f"gradient flow on n = {n} samples in d = {d}.")
+    return Findings(dataset, path.finished, status, statistics)
 
 
 def network_gradient(problem: TwoLayer, sample: Sample) -> RiskAndGradient:
@@ -95,4 +93,4 @@ def _risk_and_gradient(
     return risk_and_gradient(functions, Weights(first, second), bias, x, y)
 
 
-gradient_flow = Method("gradient-flow", CITATIONS, refuses, solve)
+gradient_flow = Method("gradient-flow", "simulation", CITATIONS, refuses, solve)

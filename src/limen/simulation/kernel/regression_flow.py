@@ -1,13 +1,11 @@
 """`Ridge` and `RandomFeatures` problems at finite size: gradient flow with weight decay on drawn data."""
 
-import time
-
 import numpy as np
 import xarray as xr
 
 from limen.method import Method
-from limen.problem import InputError, RandomFeatures, Ridge, Spec
-from limen.result import Result
+from limen.problem import InputError, RandomFeatures, Ridge
+from limen.result import Findings
 from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
 from limen.simulation.kernel.random_features import draw_random_features, random_features_errors
 from limen.simulation.kernel.spectral_estimators import RegressionErrors, Shrinkage
@@ -28,17 +26,16 @@ def refuses_ridge(problem: object) -> str | None:
     return None if isinstance(problem, Ridge) else "it trains Ridge problems."
 
 
-def solve_ridge(problem: Ridge, times: np.ndarray, d: int, seed: int) -> Result:
+def solve_ridge(problem: Ridge, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""Gradient flow on one data set of $p=d$ dimensions and $n=d/\gamma$ samples (rounded).
 
     The flow is followed exactly along the singular vectors of the data; `excess_mse` is exact given the data. One
     SVD, $O(d\,n\min(d,n))$.
     """
-    began = time.perf_counter()
     samples = _count("ratio", d / problem.ratio)
     data = draw_least_squares(seed, d, samples, problem.noise, **problem.population)
     errors = spectral_errors(data, decaying_flow_shrinkages(times, problem.ridge))
-    return _result(problem, times, d, seed, errors, f"gradient flow on {samples} samples.", began)
+    return _findings(times, d, seed, errors, f"gradient flow on {samples} samples.")
 
 
 def refuses_random_features(problem: object) -> str | None:
@@ -48,13 +45,12 @@ def refuses_random_features(problem: object) -> str | None:
 
 def solve_random_features(
     problem: RandomFeatures, times: np.ndarray, d: int, seed: int, test_samples: int = 2000
-) -> Result:
+) -> Findings:
     r"""Gradient flow on one draw of features, data and labels in dimension $d$; $N$ and $n$ are rounded.
 
     `excess_mse` is the mean over `test_samples` fresh inputs. One SVD, $O(nN\min(n,N))$, and the features of the fresh
     inputs.
     """
-    began = time.perf_counter()
     features = _count("features_per_dim", problem.features_per_dim * d)
     samples = _count("samples_per_dim", problem.samples_per_dim * d)
     data = draw_random_features(
@@ -62,20 +58,17 @@ def solve_random_features(
     )
     errors = random_features_errors(data, decaying_flow_shrinkages(times, problem.ridge))
     status = f"gradient flow on {features} features and {samples} samples."
-    return _result(problem, times, d, seed, errors, status, began)
+    return _findings(times, d, seed, errors, status)
 
 
-def _result(
-    problem: Spec, times: np.ndarray, d: int, seed: int, errors: RegressionErrors, status: str, began: float
-) -> Result:
+def _findings(times: np.ndarray, d: int, seed: int, errors: RegressionErrors, status: str) -> Findings:
     dims = ("seed", "time")
     dataset = xr.Dataset(
         {"excess_mse": (dims, errors.test[None]), "train_mse": (dims, errors.train[None])},
         coords={"time": times, "seed": [seed]},
         attrs={"d": d},
     )
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", True, status, statistics, (seed,))
+    return Findings(dataset, True, status)
 
 
 def _count(name: str, value: float) -> int:
@@ -85,5 +78,7 @@ def _count(name: str, value: float) -> int:
     return count
 
 
-ridge_flow_simulation = Method("ridge-flow", (), refuses_ridge, solve_ridge)
-random_features_simulation = Method("random-features-flow", (), refuses_random_features, solve_random_features)
+ridge_flow_simulation = Method("ridge-flow", "simulation", (), refuses_ridge, solve_ridge)
+random_features_simulation = Method(
+    "random-features-flow", "simulation", (), refuses_random_features, solve_random_features
+)

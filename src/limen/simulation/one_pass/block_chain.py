@@ -7,7 +7,6 @@ $\lambda=\sum_b\sqrt{s_b}(T^bz^b+A^b\zeta^b)$, and a step of $g$ moves every blo
 (`overlap_chain`).
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from limen.gaussian.eigenspaces import block_sizes
 from limen.gaussian.keys import stream_keys
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.rates import rate_function, steps_at
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.block_record import block_dataset
 from limen.simulation.training_record import Observables, stayed_finite
 from limen.simulation.work import check_chain_work
@@ -66,9 +65,8 @@ class BlockChainNumbers(NamedTuple):
     freedoms: Any
 
 
-def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """The chain from the starts of `block_start`, seeds side by side; $O(S(p+k)^3)$ a step."""
-    began = time.perf_counter()
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
@@ -125,10 +123,7 @@ def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequenc
         status = f"exact overlap chain of SGD in d = {d}, {sizes.size} eigenspaces."
         if not finite:
             status = f"training diverged at d = {d}: take a smaller rate."
-        statistics = {"seconds": (time.perf_counter() - began) / len(seeds)}
-        results.append(
-            Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
-        )
+        results.append(Findings(dataset, finite, status))
     return results
 
 

@@ -1,6 +1,5 @@
 """One-pass SGD of a two-layer network in d dimensions: a fresh sample at every step."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
 from limen.problem.rates import rate_function, steps_at
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.block_record import block_dataset, observe_blocks
 from limen.simulation.data import draw_inputs, draw_labels, spread
 from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
@@ -40,13 +39,12 @@ def refuses(problem: object) -> str | None:
     return None
 
 
-def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""Trains one network, $O(md)$ per sample, and reports its overlaps at `times`.
 
     Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
     Test loss and excess risk are on Gaussian inputs. Runs above `MOST_SGD_WORK` are refused.
     """
-    began = time.perf_counter()
     algorithm, m, k = problem.algorithm, problem.network.width, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
@@ -92,8 +90,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
     dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
     finite = stayed_finite(dataset)
     status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 def _rates(problem: TwoLayer) -> tuple[float, float]:
@@ -164,4 +161,4 @@ def _train(
     return jax.lax.scan(interval, ((weights, time_zero), key), intervals)[1]
 
 
-one_pass_sgd = Method("one-pass-sgd", CITATIONS, refuses, solve)
+one_pass_sgd = Method("one-pass-sgd", "simulation", CITATIONS, refuses, solve)

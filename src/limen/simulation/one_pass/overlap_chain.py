@@ -10,7 +10,6 @@ $$T_{ir}\mathrel{+}=g_iz_r,\quad Q^\perp_{ij}\mathrel{+}=g_i(A\zeta)_j+g_j(A\zet
 Identical in law to training in $d$ dimensions for every $d\ge p+k$.
 """
 
-import time
 from collections.abc import Sequence
 
 import jax
@@ -20,12 +19,12 @@ import xarray as xr
 
 from limen.gaussian.keys import stream_keys
 from limen.gaussian.start_weights import start_overlaps
-from limen.method import Method
+from limen.method import Method, answers
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.activations import as_activation
 from limen.problem.rates import rate_function, steps_at
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.one_pass.block_chain import solve_in_blocks
 from limen.simulation.one_pass.chain_steps import (
     ChainFunctions,
@@ -53,7 +52,7 @@ def refuses(problem: object) -> str | None:
 
 
 @in_double
-def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""One run of the chain from the start of `start_overlaps`: overlaps at `times`, whatever $d$.
 
     Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
@@ -63,11 +62,10 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Result:
 
 
 @in_double
-def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Result]:
+def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds in one compiled loop, far cheaper per seed; every seed's numbers are its own."""
     if not problem.inputs.isotropic:
         return solve_in_blocks(problem, times, d, seeds)
-    began = time.perf_counter()
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
@@ -99,8 +97,7 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         (),
     )
     recorded = advance_chain(functions, rates, overlap, gram, second, d, steps, seeds)
-    seconds = (time.perf_counter() - began) / len(seeds)
-    results = []
+    found = []
     for index, seed in enumerate(seeds):
         dataset = training_dataset(problem, Observables(*(part[index] for part in recorded)), times, seed, d)
         dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
@@ -108,13 +105,11 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         status = f"exact overlap chain of SGD in d = {d}."
         if not finite:
             status = f"training diverged at d = {d}: take a smaller rate."
-        statistics = {"seconds": seconds}
-        results.append(
-            Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
-        )
-    return results
+        found.append(Findings(dataset, finite, status))
+    return found
 
 
+@answers("simulation", CITATIONS)
 @in_double
 def chain(
     Q0: np.ndarray,
@@ -130,7 +125,7 @@ def chain(
     seeds: int | Sequence[int],
     spherical: bool = False,
     train_second_layer: bool = False,
-) -> Result:
+) -> Findings:
     r"""SGD of a committee in $d$ dimensions through its order parameters alone, exact in law.
 
     Teacher $y=\frac1k\sum_ra^*_r\sigma(\lambda^*_r)+\sqrt\Delta z$, student $f=\frac1p\sum_ia_i\sigma(\lambda_i)$,
@@ -150,7 +145,6 @@ def chain(
     Returns:
         A simulation with `overlap`, `gram` and `second_layer` over (seed, time, ...), $t=\text{steps}\cdot\gamma/(dp)$.
     """
-    began = time.perf_counter()
     gram, overlap, teacher = (np.atleast_2d(np.asarray(value, dtype=float)) for value in (Q0, M0, P))
     p, k = gram.shape[0], teacher.shape[0]
     second, read_out = (np.atleast_1d(np.asarray(value, dtype=float)) for value in (a, a_star))
@@ -202,13 +196,7 @@ def chain(
     status = f"exact overlap chain of SGD in d = {d}."
     if not finite:
         status = f"training diverged at d = {d}: take a smaller rate than {rate:g}."
-    spec = {
-        "type": "chain", "Q0": gram.tolist(), "M0": overlap.tolist(), "P": teacher.tolist(), "a": second.tolist(),
-        "a_star": read_out.tolist(), "activation": as_activation(activation).label, "rate": rate, "noise": noise,
-        "d": d, "spherical": spherical, "train_second_layer": train_second_layer,
-    }  # fmt: skip
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "simulation", finite, status, statistics, seeds, CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 def pivoted_factor(covariance: np.ndarray) -> np.ndarray:
@@ -291,4 +279,4 @@ def _seed_tuple(seeds: int | Sequence[int]) -> tuple[int, ...]:
     return chosen
 
 
-overlap_chain = Method("overlap-chain", CITATIONS, refuses, solve, solve_seeds)
+overlap_chain = Method("overlap-chain", "simulation", CITATIONS, refuses, solve, solve_seeds)

@@ -4,7 +4,6 @@ Activation and target are orthonormal Hermite series, $\sigma=\sum_\ell\sigma_\e
 $\varphi=\sum_\ell\varphi_\ell he_\ell$, so that every population average is a polynomial in the overlaps.
 """
 
-import time
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,14 +13,16 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_key
+from limen.method import answers
 from limen.problem.activations import hermite_series
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("berthier2023",)
 BLOCK = 64
 
 
+@answers("simulation", CITATIONS)
 def two_timescale_sgd(
     activation_series: Sequence[float],
     target_series: Sequence[float],
@@ -31,7 +32,7 @@ def two_timescale_sgd(
     d: int,
     rate: float,
     seed: int = 0,
-) -> Result:
+) -> Findings:
     r"""One run: $u_i\leftarrow u_i+\frac\gamma{dm}a_i\sigma'(\lambda_i)e\,x$ put back on the unit sphere,
     $a_i\leftarrow a_i+\frac\gamma{\epsilon dm}\sigma(\lambda_i)e$, $e=\varphi(x_1)-\frac1m\sum_ia_i\sigma(\lambda_i)$.
 
@@ -41,7 +42,6 @@ def two_timescale_sgd(
     Returns `excess_risk` (seed, time), `residual` $\varphi_\ell-\frac{\sigma_\ell}m\sum_ia_is_i^\ell$ (seed, time,
     degree).
     """
-    began = time.perf_counter()
     sigma, phi = (tuple(float(value) for value in series) for series in (activation_series, target_series))
     second, grid = np.asarray(second_layer, dtype=float), np.asarray(times, dtype=float)
     m = second.size
@@ -75,9 +75,7 @@ def two_timescale_sgd(
     )
     finite = bool(np.isfinite(risk).all())
     status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate than {rate:g}."
-    spec = {"type": "two_timescale_sgd", "epsilon": epsilon, "rate": rate, "d": d, "width": m}
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "simulation", finite, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

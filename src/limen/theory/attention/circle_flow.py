@@ -12,7 +12,6 @@ longer small, and says so.
 """
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +20,9 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
+from limen.method import answers
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.attention.arguments import (
     beta_without_normalization,
     increasing_times,
@@ -37,6 +37,7 @@ CITATIONS = ("geshkovski2023",)
 RESOLVED = 1e-8
 
 
+@answers("theory", CITATIONS)
 def circle_flow(
     density: Callable[[Any], Any],
     beta: float,
@@ -44,7 +45,7 @@ def circle_flow(
     normalized: bool = True,
     noise: float = 0.0,
     points: int | None = None,
-) -> Result:
+) -> Findings:
     r"""The law of infinitely many tokens on the circle with $Q^\top K=V=I$, as long as it stays smooth.
 
     Args:
@@ -60,7 +61,6 @@ def circle_flow(
         `density` (time, angle). Times after the law has steepened are left out, with `ok` false. $O(M\ln M)$ per
         evaluation; $t=5$ in about half a second.
     """
-    began = time.perf_counter()
     beta, noise, grid = number("beta", beta), non_negative("noise", noise), increasing_times(times)
     beta_without_normalization(beta, normalized)
     count = (256 if noise > 0.0 else 512) if points is None else integer("points", points, 16)
@@ -93,10 +93,9 @@ def circle_flow(
         )
     else:
         status = f"the time stepping stopped before t = {until:g}: {solution.message}"
-    spec = {"type": "circle_flow", "beta": beta, "normalized": normalized, "noise": noise, "points": count}
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
+    statistics = {"evaluations": float(solution.nfev)}
     dataset = _dataset(modes, grid[: len(modes)], count)
-    return Result(dataset, spec, "theory", ok, status, statistics, (), CITATIONS)
+    return Findings(dataset, ok, status, statistics)
 
 
 def _slope(

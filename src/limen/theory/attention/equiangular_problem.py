@@ -1,13 +1,11 @@
 """`SelfAttention` problems as the dimension goes to infinity: every pair of tokens has the same cosine."""
 
-import time
-
 import numpy as np
 import xarray as xr
 
 from limen.method import Method
 from limen.problem import SelfAttention
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.attention.equiangular import equiangular_cosine
 
 CITATIONS = ("geshkovski2023",)
@@ -25,7 +23,7 @@ def refuses(problem: object) -> str | None:
     return None
 
 
-def solve(problem: SelfAttention, times: np.ndarray) -> Result:
+def solve(problem: SelfAttention, times: np.ndarray) -> Findings:
     r"""Cosine $\gamma_\beta(t)$ of all pairs of independent uniform tokens as $d\to\infty$ with their number $n$ fixed.
 
     Independent uniform tokens are orthogonal in the limit, and orthogonal tokens stay at equal angles. Returns
@@ -33,7 +31,6 @@ def solve(problem: SelfAttention, times: np.ndarray) -> Result:
     $H$ times as fast. At finite $d$ the largest deviation is an earlier collapse at large $\beta$
     (`finite_dimension_hitting_time`).
     """
-    began = time.perf_counter()
     clock = problem.heads * np.asarray(times, dtype=float)
     cosine = np.asarray(equiangular_cosine(problem.tokens, problem.beta, clock, normalized=problem.normalized))
     n, beta = problem.tokens, problem.beta
@@ -47,8 +44,7 @@ def solve(problem: SelfAttention, times: np.ndarray) -> Result:
         },
         coords={"time": times},
     )
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", True, "integrated.", statistics, citations=CITATIONS)
+    return Findings(dataset, True, "integrated.")
 
 
-equiangular_tokens = Method("equiangular-tokens", CITATIONS, refuses, solve)
+equiangular_tokens = Method("equiangular-tokens", "theory", CITATIONS, refuses, solve)

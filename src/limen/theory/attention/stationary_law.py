@@ -9,14 +9,14 @@ coexist beyond $D_c$: try both starts.
 """
 
 import math
-import time
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.attention.arguments import beta_without_normalization, integer, number, positive
 from limen.theory.attention.bessel import log_uniform_transform, relative_coefficients
 from limen.theory.attention.circle_density import circle_grid
@@ -28,9 +28,10 @@ TOLERANCE = 1e-13
 RESOLVED = 1e-8
 
 
+@answers("theory", CITATIONS)
 def stationary_law(
     beta: float, noise: float, normalized: bool = True, start: Start = "concentrated", points: int = 512
-) -> Result:
+) -> Findings:
     r"""A stationary law of attention with noise $D$ on the circle, symmetric about angle 0, by a damped fixed point.
 
     Args:
@@ -44,7 +45,6 @@ def stationary_law(
         `order_parameter`, $r=\mathbb E\cos\theta$; `modes` (k), $\mathbb E\cos k\theta$ from $k=0$; `density` (angle).
         Next to $D_c$ convergence slows down like $1/|D-D_c|$; `ok` says whether it was reached.
     """
-    began = time.perf_counter()
     beta, noise, points = number("beta", beta), positive("noise", noise), integer("points", points, 16)
     beta_without_normalization(beta, normalized)
     if points % 4:
@@ -90,6 +90,5 @@ def stationary_law(
         },
         coords={"k": np.arange(kept + 1), "angle": angles},
     )
-    spec = {"type": "stationary_law", "beta": beta, "noise": noise, "normalized": normalized, "start": start}
-    statistics = {"seconds": time.perf_counter() - began, "steps": float(steps), "residual": change}
-    return Result(dataset, spec, "theory", ok, status, statistics, (), CITATIONS)
+    statistics = {"steps": float(steps), "residual": change}
+    return Findings(dataset, ok, status, statistics)

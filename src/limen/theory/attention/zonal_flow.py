@@ -11,7 +11,6 @@ spectrally accurate while nearby heights stay together. Non-axial perturbations,
 """
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,8 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
-from limen.result import Result
+from limen.method import answers
+from limen.result import Findings
 from limen.theory.attention.arguments import (
     beta_without_normalization,
     density_values,
@@ -36,6 +36,7 @@ CITATIONS = ("geshkovski2023",)
 TRUSTED = 1e-6
 
 
+@answers("theory", CITATIONS)
 def zonal_flow(
     density: Callable[[Any], Any],
     d: int,
@@ -43,7 +44,7 @@ def zonal_flow(
     times: ArrayLike,
     normalized: bool = True,
     nodes: int | None = None,
-) -> Result:
+) -> Findings:
     r"""The law of infinitely many tokens symmetric about an axis, $Q^\top K=V=I$, dimension $d\ge2$.
 
     Args:
@@ -59,7 +60,6 @@ def zonal_flow(
         `mean_height` (time), $\mathbb Eu$; `height` (time, node) and `weight` (node), the law as point masses. The run
         is repeated with half the nodes; `ok` is false if the mean height then differs by more than $10^{-6}$.
     """
-    began = time.perf_counter()
     d, beta, grid = integer("d", d, 2), number("beta", beta), increasing_times(times)
     beta_without_normalization(beta, normalized)
     count = 32 + math.ceil(4.0 * math.sqrt(abs(beta))) if nodes is None else integer("nodes", nodes, 8)
@@ -74,9 +74,8 @@ def zonal_flow(
         {"mean_height": (("time",), mean), "height": (("time", "node"), heights), "weight": (("node",), weights)},
         coords={"time": grid},
     )
-    spec = {"type": "zonal_flow", "d": d, "beta": beta, "normalized": normalized, "nodes": count}
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": evaluations, "difference": difference}
-    return Result(dataset, spec, "theory", ok, status, statistics, (), CITATIONS)
+    statistics = {"evaluations": evaluations, "difference": difference}
+    return Findings(dataset, ok, status, statistics)
 
 
 def _characteristics(

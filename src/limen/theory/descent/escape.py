@@ -20,11 +20,12 @@ from scipy.interpolate import PchipInterpolator
 from scipy.special import ndtr
 
 from limen.link import hard_subspace
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, OverlapStart, TwoLayer
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.descent.solve import CITATIONS, solve
 
 # The linear law of the overlap holds to about a per cent of probability up to here (`learning-transition`); matching
@@ -78,7 +79,7 @@ def escape_of(problem: TwoLayer, d: int) -> Escape:
     return Escape(problem.model_copy(update={"start": rest}), direction, along)
 
 
-def hard_cosine(prediction: Result, d: int) -> np.ndarray:
+def hard_cosine(prediction: Findings | Result, d: int) -> np.ndarray:
     r"""$s_t=\sqrt{\mathrm{tr}_r\,C_u(t,t)_{jj}/(d\,C_\theta(t,t)_{jj})}$, the typical cosine between neuron $j$ and
     the hard subspace; shape (time, neuron)."""
     variance = np.einsum("tjjaa->tj", prediction.dataset.hard_variance.values)
@@ -86,7 +87,7 @@ def hard_cosine(prediction: Result, d: int) -> np.ndarray:
 
 
 def matched_overlap(
-    prediction: Result, d: int, luck: Any, overlap: float | None = None, norm: float = 1.0
+    prediction: Findings | Result, d: int, luck: Any, overlap: float | None = None, norm: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""$M_0$ at the quantiles `luck` of its law, for one neuron and one hard direction, and the indices of $t_1$.
 
@@ -118,6 +119,7 @@ def folded_quantile(level: np.ndarray, centre: float, width: np.ndarray) -> np.n
     return 0.5 * (low + high)
 
 
+@answers("theory", CITATIONS)
 @in_double
 def finite_size(
     problem: TwoLayer,
@@ -127,7 +129,7 @@ def finite_size(
     paths: int = 4096,
     scrambles: int = 5,
     seed: int = 0,
-) -> Result:
+) -> Findings:
     r"""Predicted curves of gradient descent at dimension $d$ through the escape from a hard direction.
 
     One neuron and one hard direction: the curves of runs at the given `quantiles` of luck (0.5 is the typical
@@ -153,12 +155,14 @@ def finite_size(
     dataset["matched_time"] = (("quantile",), pinned.dataset.time.values[at])
     ok = pinned.ok and all(curve.ok for curve in curves)
     status = f"informed starts matched to the fluctuations; medians of {scrambles} sets of {paths} paths."
-    spec = {**problem.describe(), "d": int(d)}
-    return Result(dataset.assign_attrs(d=int(d)), spec, "theory", ok, status, citations=CITATIONS)
+    return Findings(dataset.assign_attrs(d=int(d)), ok, status)
 
 
+@answers("theory", CITATIONS)
 @in_double
-def average_run(problem: TwoLayer, times: Any, d: int, paths: int = 4096, scrambles: int = 3, seed: int = 0) -> Result:
+def average_run(
+    problem: TwoLayer, times: Any, d: int, paths: int = 4096, scrambles: int = 3, seed: int = 0
+) -> Findings:
     r"""Means over runs of gradient descent at dimension $d$, escape included: what an average over seeds shows.
 
     `train_loss`, `test_loss` and `cosine` (time): means over luck, with `*_low` and `*_high` the tenth and ninetieth
@@ -207,16 +211,18 @@ def average_run(problem: TwoLayer, times: Any, d: int, paths: int = 4096, scramb
     found["escape_time"] = (("quantile",), passage)
     result = xr.Dataset(found, coords={"time": grid, "quantile": quartiles}, attrs={"d": int(d)})
     status = f"mean over luck between {NODES} informed starts; medians of {scrambles} sets of {paths} paths."
-    return Result(result, {**problem.describe(), "d": int(d)}, "theory", True, status, citations=CITATIONS)
+    return Findings(result, True, status)
 
 
-def require_descent(prediction: Result) -> None:
+def require_descent(prediction: Findings | Result) -> None:
     """Refuses weights that diverge."""
     if not prediction.ok:
         raise InputError(f"step must be small enough for descent: {prediction.status}")
 
 
-def noise_so_far(prediction: Result, at: np.ndarray, d: int, overlap: float | None, norm: float) -> np.ndarray:
+def noise_so_far(
+    prediction: Findings | Result, at: np.ndarray, d: int, overlap: float | None, norm: float
+) -> np.ndarray:
     r"""Mean square of $\vartheta(t)/\Phi_0(t)$ over that at $t_1$ of each run, 1 from there on; (run, time)."""
     variance, amplification = (
         prediction.dataset[name].values.reshape(-1) for name in ("hard_variance", "amplification")

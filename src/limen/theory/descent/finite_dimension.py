@@ -22,7 +22,7 @@ from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.conditioned_pass import Points, Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import whitened
@@ -51,7 +51,7 @@ def runs(
     seeds: int | Sequence[int] = 32,
     paths: int | None = None,
     seed: int = 0,
-) -> Result:
+) -> Findings:
     r"""One row per seed: `train_loss`, `test_loss`, `excess_risk` (seed, time), `overlap` (seed, time, neuron, latent),
     `gram`, `second_layer` of gradient descent at dimension `d`, escape from hard directions included.
 
@@ -74,7 +74,7 @@ def runs(
             f"the weights diverge in {len(lost)} of {len(rows)} runs, first at step {min(lost)}: take a smaller step."
         )
     statistics = {"paths": float(quality.paths), "drift_error": quality.drift_error}
-    return Result(dataset, problem.describe(), "theory", not lost, status, statistics, rows, CITATIONS)
+    return Findings(dataset, not lost, status, statistics)
 
 
 def run(problem: TwoLayer, steps: int, d: int, paths: int, row: int, seed: int) -> Run:

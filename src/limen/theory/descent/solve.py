@@ -1,6 +1,5 @@
 """The theory of full-batch gradient descent as predictions: losses, overlaps, two-time kernels, with their spread."""
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from limen.problem.algorithms import beyond_plain
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate, start_coefficients
 from limen.theory.descent.conditioned_pass import Run, Sampling, conditioned_pass
@@ -74,7 +73,7 @@ def solve(
     seed: int = 0,
     d: int | None = None,
     seeds: int | Sequence[int] | None = None,
-) -> Result:
+) -> Findings:
     r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), or at dimension `d`.
 
     Returns `train_loss`, `test_loss`, `excess_risk`, `overlap`, `gram`, `second_layer`, and the two-time kernels
@@ -100,7 +99,6 @@ def solve(
     Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
     Montanari & Wang 2026.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"descent does not apply: {reason}")
@@ -133,8 +131,8 @@ def solve(
     if diverged:
         first = grid[~np.isfinite(dataset.train_loss.values)][0]
         status = f"the weights diverge before step {first:g}: take a smaller step than {_step(problem)}."
-    statistics = {"seconds": time.perf_counter() - began, "memory": memory}
-    return Result(dataset, problem.describe(), "theory", not diverged, status, statistics, citations=CITATIONS)
+    statistics = {"memory": memory}
+    return Findings(dataset, not diverged, status, statistics)
 
 
 def run_scramble(problem: TwoLayer, steps: int, paths: int, seed: int, spectrum: InputVariances) -> Scramble:
@@ -253,4 +251,4 @@ def _step(problem: TwoLayer) -> float | str:
     return problem.algorithm.step
 
 
-descent = Method("descent", CITATIONS, refuses, solve)
+descent = Method("descent", "theory", CITATIONS, refuses, solve)

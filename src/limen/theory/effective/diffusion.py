@@ -5,16 +5,16 @@ leave the box of the estimates. Between, Euler–Maruyama with shared steps.
 """
 
 import math
-import time
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from limen.method import answers
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.estimates import pooled
 from limen.theory.effective.polynomial import Polynomial, fitted
 from limen.theory.effective.sampling import Sampling, check_closing
@@ -28,9 +28,9 @@ STEPS = 400
 MOST_OUTSIDE = 0.01
 
 
-def integrate_diffusion(sampling: Sampling, u0: NDArray[np.float64], times: Any, paths: int) -> Result:
+@answers("theory", CITATIONS, "effective_diffusion")
+def integrate_diffusion(sampling: Sampling, u0: NDArray[np.float64], times: Any, paths: int) -> Findings:
     """Paths from `u0` as a Result; refuses statistics that do not close there."""
-    began = time.perf_counter()
     grid = time_grid(times, counts_steps=False)
     size = u0.size
     if size > MOST_STATISTICS:
@@ -63,9 +63,8 @@ def integrate_diffusion(sampling: Sampling, u0: NDArray[np.float64], times: Any,
         coords={"time": grid},
         attrs={"d": sampling.model.dimension},
     )
-    spec = {"type": "diffusion", "dimension": sampling.model.dimension, "step": sampling.model.delta, "u0": u0.tolist()}
-    statistics = {"seconds": time.perf_counter() - began, "estimates": float(len(design.points)), "spread": spread}
-    return Result(dataset, spec, "theory", ok, status, statistics, (), CITATIONS)
+    statistics = {"estimates": float(len(design.points)), "spread": spread}
+    return Findings(dataset, ok, status, statistics)
 
 
 class _Design:

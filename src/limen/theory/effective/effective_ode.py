@@ -5,7 +5,6 @@ amplitude $m\,e^{-At}$ is Gaussian around $m_0$ with variance $\frac{\delta v^2(
 carries the amplitude on.
 """
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -18,7 +17,7 @@ from limen.method import Method
 from limen.problem import BinaryMixture, InputError, OnlinePCA, OverlapStart, RandomStart, SingleIndex, SpikedTensor
 from limen.problem.effective_models import SphericalProblem, check_sphere_start, sphere_start_overlap, tensor_start
 from limen.problem.starts import Start
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.sphere_drift import SphereDrift
 from limen.theory.effective.tensor_flow import square_at_rest, tensor_flow
 
@@ -45,7 +44,7 @@ def solve(
     start: Start | None = None,
     d: int | None = None,
     seeds: Sequence[int] = (),
-) -> Result:
+) -> Findings:
     r"""`overlap` at `times` as $N\to\infty$ (for tensors also `orthogonal_square`).
 
     `start` replaces the problem's own. From an `OverlapStart`: the ODE. From a `RandomStart` without `d`: the ODE from
@@ -53,7 +52,6 @@ def solve(
     `seeds`: one row per seed from the simulator's own start; where zero repels, the mean over the noise of SGD at that
     $d$ given the start, to leading order in $d^{-1/2}$.
     """
-    began = time.perf_counter()
     begin = problem.start if start is None else start
     if not isinstance(begin, (RandomStart, OverlapStart)):
         raise InputError(f"start must be RandomStart() or OverlapStart(m0), got {begin!r}.")
@@ -71,9 +69,7 @@ def solve(
         coords={"time": times, **({"seed": list(seeds)} if seeds else {})},
         attrs={} if d is None else {"d": d},
     )
-    spec = problem.describe() if start is None else problem.model_copy(update={"start": start}).describe()
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "theory", True, status, statistics, tuple(seeds), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def _sphere(
@@ -183,4 +179,4 @@ def _tensor(
     return {"overlap": np.stack(rows), "orthogonal_square": np.tile(square, (len(rows), 1))}, status
 
 
-effective_ode = Method("effective-ode", CITATIONS, refuses, solve)
+effective_ode = Method("effective-ode", "theory", CITATIONS, refuses, solve)

@@ -6,16 +6,16 @@ Independent integrations give the standard error; as many more receive the kicks
 volatility and show how far single runs stray.
 """
 
-import time
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.lifting import lifted
 from limen.theory.effective.sampling import Sampling, check_closing
 
@@ -32,10 +32,10 @@ REACHED = 1e-6
 MENTIONED = 0.1
 
 
+@answers("theory", CITATIONS, "effective_flow")
 @in_double
-def integrate_flow(sampling: Sampling, u0: NDArray[np.float64], times: Any) -> Result:
+def integrate_flow(sampling: Sampling, u0: NDArray[np.float64], times: Any) -> Findings:
     """The path from `u0` as a Result; refuses statistics that do not close at its ends."""
-    began = time.perf_counter()
     grid = time_grid(times, counts_steps=False)
     model = sampling.model
     spread = check_closing(sampling, u0)
@@ -62,9 +62,8 @@ def integrate_flow(sampling: Sampling, u0: NDArray[np.float64], times: Any) -> R
         attrs={"d": model.dimension},
     )
     status = _status(finished, ensemble.time, mean, noise, spread)
-    spec = {"type": "flow", "dimension": model.dimension, "step": model.delta, "u0": u0.tolist(), "seed": sampling.seed}
-    statistics = {"seconds": time.perf_counter() - began, "steps": float(ensemble.taken), "spread": spread}
-    return Result(dataset, spec, "theory", finished, status, statistics, (), CITATIONS)
+    statistics = {"steps": float(ensemble.taken), "spread": spread}
+    return Findings(dataset, finished, status, statistics)
 
 
 def _status(finished: bool, reached: float, mean: np.ndarray, noise: np.ndarray, spread: float) -> str:

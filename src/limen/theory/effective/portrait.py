@@ -1,21 +1,21 @@
 """The effective drift of two statistics on a grid."""
 
-import time
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from limen.method import answers
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("benarous2022",)
 
 
-def portrait(dynamics: Any, first: ArrayLike, second: ArrayLike) -> Result:
+@answers("theory", CITATIONS)
+def portrait(dynamics: Any, first: ArrayLike, second: ArrayLike) -> Findings:
     """Drift (first, second, statistic) with its error, and the volatility (first, second, statistic, statistic2)."""
-    began = time.perf_counter()
     axes = [np.atleast_1d(np.asarray(grid, dtype=float)) for grid in (first, second)]
     if any(axis.ndim != 1 or not np.isfinite(axis).all() for axis in axes):
         raise InputError("first and second must be lists of finite numbers.")
@@ -40,6 +40,4 @@ def portrait(dynamics: Any, first: ArrayLike, second: ArrayLike) -> Result:
     )
     missing = int(np.isnan(drift[..., 0]).sum())
     status = f"{drift[..., 0].size - missing} values" + (f", {missing} impossible ones." if missing else ".")
-    spec = {"type": "portrait", "dimension": dynamics.model.dimension, "samples": dynamics.sampling.samples}
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "theory", missing < drift[..., 0].size, status, statistics, (), CITATIONS)
+    return Findings(dataset, missing < drift[..., 0].size, status)

@@ -9,16 +9,16 @@ $r(0)=1$: matrices ($k=2$) above and below the transition of Baik, Ben Arous & P
 $\lambda=\Lambda N^{(k-2)/2}$ (Ben Arous, Gheissari & Jagannath 2022).
 """
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.problem import InputError, SpikedTensor
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.search_law import SearchRates
 from limen.theory.effective.sphere_drift import SphereDrift
 from limen.theory.effective.sphere_population import checked_sphere
@@ -48,7 +48,8 @@ def search_rates(problem: Any, N: float) -> tuple[int, Callable[[float], SearchR
     return k, lambda t: rates
 
 
-def search_diffusion(problem: Any, N: int, times: Any, paths: int = 256, seed: int = 0) -> Result:
+@answers("theory", CITATIONS)
+def search_diffusion(problem: Any, N: int, times: Any, paths: int = 256, seed: int = 0) -> Findings:
     r"""Sampled paths of $z=\sqrt Nm$ in the search phase (module docstring); inf from where a path has blown up.
 
     Strang splitting: the drift $\dot z=\alpha z^{k-1}-\kappa z$, a Bernoulli equation, is solved exactly between two
@@ -65,7 +66,6 @@ def search_diffusion(problem: Any, N: int, times: Any, paths: int = 256, seed: i
     Returns:
         `rescaled_overlap(path, time)`; for tensors also `orthogonal_square(time)`.
     """
-    began = time.perf_counter()
     grid = time_grid(times, False)
     if not (isinstance(N, (int, np.integer)) and N >= 3):
         raise InputError(f"N must be a whole number of at least 3, got {N!r}.")
@@ -91,8 +91,7 @@ def search_diffusion(problem: Any, N: int, times: Any, paths: int = 256, seed: i
     dataset = xr.Dataset(variables, coords={"time": grid, "path": np.arange(paths)}, attrs={"d": int(N)})
     escaped = int(np.isinf(z).sum())
     status = f"search phase: {escaped} of {paths} paths have blown up by t = {grid[-1]:g}."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", True, status, statistics, citations=CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def _fastest(rates: SearchRates) -> float:

@@ -10,7 +10,6 @@ E_{th}$ and ends at $\gamma_{GF}$, where the training error vanishes. Limit: $n,
 finite $m$ the second layer starts from $a_0$ and the linear part is seen for $m^{-1/2}\ll s\ll1$ only.
 """
 
-import time
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,17 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.interpolate import make_interp_spline
 
+from limen.method import answers
 from limen.problem.times import time_grid
-from limen.result import Result
-from limen.theory.flow.ageing_state import NoiseCovariance
+from limen.result import Findings
 from limen.theory.flow.threshold import asymptotic_error, checked_variance, interpolation_threshold, threshold_energy
 
 CITATIONS = ("montanari2025",)
 NODES = 97
 
 
-def adiabatic(h: Any, samples_per_parameter: float, times: Any = None, noise: float = 1.0) -> Result:
+@answers("theory", CITATIONS)
+def adiabatic(h: Any, samples_per_parameter: float, times: Any = None, noise: float = 1.0) -> Findings:
     r"""$\gamma(s)$ for $s=t/m$ and the training error along it.
 
     Args:
@@ -39,7 +39,6 @@ def adiabatic(h: Any, samples_per_parameter: float, times: Any = None, noise: fl
         `gamma` (time) and `train_loss` (time), $e_\infty(\gamma(s))$, against `time` $=s$; numbers `threshold`
         ($\gamma_{GF}$), `threshold_energy` ($E_{th}$) and `initial_slope` ($\gamma_*$). About one second.
     """
-    began = time.perf_counter()
     threshold = interpolation_threshold(h, samples_per_parameter)
     energy = threshold_energy(h)
     scale = checked_variance(noise) ** 0.5
@@ -75,11 +74,4 @@ def adiabatic(h: Any, samples_per_parameter: float, times: Any = None, noise: fl
         },
         coords={"time": grid},
     )
-    spec = {
-        "type": "adiabatic",
-        "h": NoiseCovariance(h).coefficients.tolist(),
-        "samples_per_parameter": samples_per_parameter,
-        "noise": noise,
-    }
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "theory", True, "time is t/m.", statistics, (), CITATIONS)
+    return Findings(dataset, True, "time is t/m.")

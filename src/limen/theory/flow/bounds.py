@@ -23,13 +23,14 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.functions import as_function
+from limen.method import answers
 from limen.problem.activations import Activation
 from limen.problem.algorithms import GradientFlow
 from limen.problem.groups import neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.two_layer import TwoLayer
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.flow.history import History
 from limen.theory.flow.model import model_of_groups, refuses
 
@@ -96,7 +97,8 @@ def overfitting_time_bound(
     return float("inf") if train_loss == 0.0 else (reached - start) / (size * (2.0 * train_loss) ** 0.5)
 
 
-def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Result:
+@answers("theory", CITATIONS)
+def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findings:
     r"""All bounds for a problem with `GradientFlow` and a bounded activation (tanh, erf, sigmoid, ...).
 
     Args:
@@ -133,7 +135,7 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Resul
     status = f"no overfitting by {gap:g} before t = {reached / model.samples_per_parameter:.4g}."
     if reached == 0.0:
         status = f"at n/d = {model.samples_per_dim:g} the bound does not exclude a gap of {gap:g} even at the start."
-    return Result(dataset, problem.describe(), "theory", True, status, {}, (), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def activation_bounds(activation: Activation) -> tuple[float, float]:

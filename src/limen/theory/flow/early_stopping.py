@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 
 Verdict = Literal["overfits", "trapped", "still training"]
 # A test error this much above its minimum counts as overfitting.
@@ -44,7 +44,7 @@ class EarlyStopping:
         return f"{best}, {self.final_test_loss:.6g} at the end: {self.verdict}."
 
 
-def early_stopping(result: Result) -> EarlyStopping:
+def early_stopping(result: Findings | Result) -> EarlyStopping:
     r"""Time and value of the least `test_loss` of a solved or simulated flow, and whether training overfits after it.
 
     The minimum is that of the parabola in $\log t$ through the three lowest neighbouring times (in $t$ when the first

@@ -1,15 +1,15 @@
 """Gradient descent with steps of finite size on the Gaussian model: the same equations, one explicit step at a time."""
 
-import time
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import beyond_plain, constant_step
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.flow.history import History
 from limen.theory.flow.kernels import KernelEquations, Kernels, Row, empty_row, store
 from limen.theory.flow.model import GaussianModel, gaussian_model
@@ -35,7 +35,8 @@ def refuses(problem: object) -> str | None:
     return model_refuses(problem)
 
 
-def finite_step(problem: TwoLayer, steps: Any) -> Result:
+@answers("theory", CITATIONS)
+def finite_step(problem: TwoLayer, steps: Any) -> Findings:
     r"""Gradient descent with every neuron put back on the sphere, on the Gaussian model, as $n,d\to\infty$.
 
     Exact for finite steps $\eta$ = `step`$\cdot d/n$ in the time of gradient flow: each row of correlations is
@@ -45,7 +46,6 @@ def finite_step(problem: TwoLayer, steps: Any) -> Result:
     Variables as in `solve`, at steps $0,1,\dots$ (`steps` is their number, or a list of them). Costs about ten products
     of a vector and a matrix of steps a step. Source: Montanari & Urbani 2025.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"finite_step does not apply: {reason}")
@@ -69,8 +69,8 @@ def finite_step(problem: TwoLayer, steps: Any) -> Result:
         coords={"time": grid, "step": ("time", grid), "time2": grid, "group_size": ("group", model.sizes.astype(int))},
     )
     status = "every step taken." if finite else f"diverges: take a smaller step than {problem.algorithm.step:g}."
-    statistics = {"seconds": time.perf_counter() - began, "truncation": model.truncation}
-    return Result(dataset, problem.describe(), "theory", finite, status, statistics, citations=CITATIONS)
+    statistics = {"truncation": model.truncation}
+    return Findings(dataset, finite, status, statistics)
 
 
 def descend(model: GaussianModel, step: float, steps: int) -> History:

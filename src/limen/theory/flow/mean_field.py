@@ -10,26 +10,27 @@ Particles that start alike stay alike, so that one stands for each group of equa
 two equations when all neurons start alike. The parts of the neurons orthogonal to the target keep their directions.
 """
 
-import time
 from typing import Any
 
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
+from limen.method import answers
 from limen.problem.algorithms import GradientFlow
 from limen.problem.groups import neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.two_layer import TwoLayer
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.flow.model import GaussianModel, model_of_groups, refuses
 
 CITATIONS = ("mei2018", "montanari2025")
 MOST_ENTRIES = 4_000_000
 
 
-def mean_field(problem: TwoLayer, times: Any) -> Result:
+@answers("theory", CITATIONS)
+def mean_field(problem: TwoLayer, times: Any) -> Findings:
     r"""The $m\to\infty$ equations of `TwoLayer` with `GradientFlow`, by groups of equal neurons.
 
     Finite networks differ by $O(1/m)$ at fixed $\hat t$, and by everything once $t\sim\sqrt m$, where the first layer
@@ -45,7 +46,6 @@ def mean_field(problem: TwoLayer, times: Any) -> Result:
         `overlap` (time, group, latent); `gram` (time, group, group2), $v_g\cdot v_h$; `correlation` (time, time2),
         averaged over neurons; with `mean_field_time` $=\hat t$ along time. $O(G^2)$ per step, milliseconds.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"mean_field does not apply: {reason}")
@@ -85,8 +85,8 @@ def mean_field(problem: TwoLayer, times: Any) -> Result:
         },
     )
     status = f"{model.groups} kind{'s' * (model.groups > 1)} of particles." if reached else "the integration failed."
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
-    return Result(dataset, problem.describe(), "theory", reached, status, statistics, (), CITATIONS)
+    statistics = {"evaluations": float(solution.nfev)}
+    return Findings(dataset, reached, status, statistics)
 
 
 def _pairs(model: GaussianModel, overlap: np.ndarray) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.flow.ageing_state import NoiseCovariance
 from limen.theory.flow.threshold import checked_gammas, checked_ratio
 
@@ -21,7 +21,7 @@ FEWEST_FOLDS = 2.0
 LARGEST_CHANGE = 0.1
 
 
-def relaxation_time(result: Result) -> float:
+def relaxation_time(result: Findings | Result) -> float:
     r"""$t_{rel}$ of $e_{tr}\sim e^{-t/t_{rel}}$, fitted to the late part of `train_loss` of a solved flow.
 
     The last third of the fall of $\log e_{tr}$ is fitted by a line. It is refused when that third has fewer than 6

@@ -1,6 +1,5 @@
 """Gradient flow on the Gaussian model of a two-layer network, from the start to interpolation."""
 
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ import xarray as xr
 from limen.method import Method
 from limen.problem import GradientFlow, InputError, TwoLayer
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.flow.history import History
 from limen.theory.flow.integrator import Outcome, adapt, follow, initial_time, refined
 from limen.theory.flow.model import GaussianModel, gaussian_model
@@ -46,7 +45,7 @@ def refuses(problem: object) -> str | None:
     return model_refuses(problem)
 
 
-def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequence[int] | None = None) -> Result:
+def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequence[int] | None = None) -> Findings:
     r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$ with neurons on the sphere, as $n,d\to\infty$ at fixed $n/d$.
 
     Residuals are replaced by Gaussian processes with the same second moments (see `GaussianModel`): quantitative while
@@ -66,7 +65,6 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequen
 
     Cost: $N^3$ with $N$ nodes, and $N\propto\log t$: about 1 s for 200 nodes. Source: Montanari & Urbani 2025.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"the Gaussian model does not apply: {reason}")
@@ -78,14 +76,13 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequen
     plateau = find_plateau(pair.coarse, 1.0 + pair.growth) if pair.outcome.reason == "end" else None
     ok, status = _verdict(model, pair, plateau, tolerance)
     statistics = {
-        "seconds": time.perf_counter() - began,
         "nodes": float(pair.fine.count),
         "iterations": float(pair.outcome.iterations),
         "truncation": model.truncation,
         "end_time": float(pair.fine.time[pair.fine.count - 1]),
     }
     dataset = _dataset(model, pair, grid)
-    return Result(dataset, problem.describe(), "theory", ok, status, statistics, citations=CITATIONS)
+    return Findings(dataset, ok, status, statistics)
 
 
 def _refine(model: GaussianModel, grid: np.ndarray, tolerance: float) -> Pair:
@@ -171,4 +168,4 @@ def _dataset(model: GaussianModel, pair: Pair, grid: np.ndarray) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
-gaussian_model_flow = Method("gaussian-model", CITATIONS, refuses, solve)
+gaussian_model_flow = Method("gaussian-model", "theory", CITATIONS, refuses, solve)

@@ -1,13 +1,11 @@
 """`Ridge` problems: excess risk and training error of gradient flow with weight decay, at every time."""
 
-import time
-
 import numpy as np
 import xarray as xr
 
 from limen.method import Method
 from limen.problem import Ridge
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.kernel.filters import ridge_flow
 
 CITATIONS = ("ali2019", "advani2020", "hastie2022")
@@ -18,12 +16,11 @@ def refuses(problem: object) -> str | None:
     return None if isinstance(problem, Ridge) else "it solves Ridge problems."
 
 
-def solve(problem: Ridge, times: np.ndarray) -> Result:
+def solve(problem: Ridge, times: np.ndarray) -> Findings:
     r"""`excess_mse` and `train_mse` (mean squares, without ½) of `ridge_flow` at `times`, $p,n\to\infty$.
 
     `bias_mse` and `variance_mse` are the two parts of the excess risk. Milliseconds away from $\gamma=1$.
     """
-    began = time.perf_counter()
     risk = ridge_flow(problem.ratio, times, problem.noise, **problem.population, ridge=problem.ridge)
     dataset = xr.Dataset(
         {
@@ -34,8 +31,7 @@ def solve(problem: Ridge, times: np.ndarray) -> Result:
         },
         coords={"time": times},
     )
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", True, "converged.", statistics, citations=CITATIONS)
+    return Findings(dataset, True, "converged.")
 
 
-ridge_problem = Method("ridge", CITATIONS, refuses, solve)
+ridge_problem = Method("ridge", "theory", CITATIONS, refuses, solve)

@@ -7,19 +7,19 @@ $n(n-1)$, $n=p-2$, stand for all. The formulas are polynomials in $p$ and hold f
 copies of the one student and minus one other.
 """
 
-import time
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation
-from limen.theory.one_pass.flow import checked_tolerance, flow_result
+from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_findings
 from limen.theory.one_pass.integration import Motion, Schedule, integrate_many, integrate_one
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
 from limen.theory.one_pass.populations.erf_population import arcsine_kernel, field_drift, tilted_squares
@@ -80,6 +80,7 @@ class AlikeErfPopulation(Population):
         return products.at[np.array([2, 3]), np.array([3, 2])].set(0.5 * own * others * (others - 1.0))
 
 
+@answers("theory", CITATIONS)
 @in_double
 def alike_flows(
     students: int,
@@ -94,7 +95,7 @@ def alike_flows(
     noise: float,
     times: Any,
     tolerance: float | None = None,
-) -> Result:
+) -> Findings:
     r"""`limen.theory.one_pass.flow.flows` at many rates from a start in which all students are alike.
 
     Args:
@@ -108,22 +109,21 @@ def alike_flows(
     Returns a `Result` like that of `flows`, in which `overlap`, `gram` and `second_layer` are those of two of the
     students (of the same one twice when $p=1$).
     """
-    began = time.perf_counter()
     rates = np.asarray(rate, dtype=float)
     if rates.ndim != 1 or rates.size == 0:
         raise InputError(f"rate must have shape (sets,), got {rates.shape}.")
     check_rate_and_noise(rates, noise)  # pyright: ignore[reportArgumentType]
-    start, population, call = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
+    start, population = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
     tolerance = checked_tolerance(tolerance, checked_activation(activation))
     grid = time_grid(times, counts_steps=False)
     weights = jnp.asarray(rates / students)
     motion = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), None, False, True)
     starts = Overlaps(*(jnp.broadcast_to(part, (rates.size, *part.shape)) for part in start))
     path = integrate_many(population, starts, motion, None, weights, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
-    call = {"type": "one_pass.alike_flows", **call, "rate": rates.tolist(), "tolerance": tolerance}
-    return flow_result(path, grid, call, population, motion, began, lead="set")
+    return flow_findings(path, grid, population, motion, lead="set")
 
 
+@answers("theory", CITATIONS)
 @in_double
 def alike_noise_dominated_flow(
     students: int,
@@ -137,20 +137,18 @@ def alike_noise_dominated_flow(
     noise: float,
     times: Any,
     tolerance: float | None = None,
-) -> Result:
+) -> Findings:
     r"""`limen.theory.one_pass.flow.noise_dominated_flow` from a start in which all students are alike.
 
     In the time $t\gamma/p$; arguments as for `alike_flows`. `gram` and `overlap` are those of two of the students.
     """
-    began = time.perf_counter()
     check_rate_and_noise(0.0, noise)
-    start, population, call = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
+    start, population = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
     tolerance = checked_tolerance(tolerance, checked_activation(activation))
     grid = time_grid(times, counts_steps=False)
     motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
     path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
-    call = {"type": "one_pass.alike_noise_dominated_flow", **call, "tolerance": tolerance}
-    return flow_result(path, grid, call, population, motion, began)
+    return flow_findings(path, grid, population, motion)
 
 
 def _checked(
@@ -163,8 +161,8 @@ def _checked(
     a_star: Any,
     activation: Any,
     noise: float,
-) -> tuple[Overlaps, AlikeErfPopulation, dict[str, Any]]:
-    """Overlaps of two of the students, the population, and the call in words of JSON."""
+) -> tuple[Overlaps, AlikeErfPopulation]:
+    """Overlaps of two of the students, and the population."""
     if students < 1 or students != int(students):
         raise InputError(f"students must be a positive whole number, got {students!r}.")
     activation = checked_activation(activation)
@@ -178,15 +176,4 @@ def _checked(
     start, teacher_gram, teacher_weights = checked_overlaps(gram, np.tile(row, (FOLLOWED, 1)), P, a, a_star)
     numbers = (teacher_gram, teacher_weights, noise, activation.erf_scale, float(students))
     population = AlikeErfPopulation(*(jnp.asarray(number) for number in numbers))
-    call = {
-        "students": int(students),
-        "norm": float(norm),
-        "similarity": float(between),
-        "overlap": row.tolist(),
-        "P": teacher_gram.tolist(),
-        "a": float(a),
-        "a_star": teacher_weights.tolist(),
-        "activation": activation.describe(),
-        "noise": float(noise),
-    }
-    return start, population, call
+    return start, population

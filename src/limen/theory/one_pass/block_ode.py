@@ -1,6 +1,5 @@
 r"""One-pass SGD on inputs of several variances as a theory of `TwoLayer`, for any activation, target and loss."""
 
-import time
 from collections.abc import Sequence
 
 import jax
@@ -11,9 +10,9 @@ from limen.gaussian.block_starts import block_start, limiting_start
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, TwoLayer
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
-from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_result, solver_of
+from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.integration import Path
 from limen.theory.one_pass.overlap_ode import population_of, problem_motion
 from limen.theory.one_pass.populations.frozen_points import POINTS
@@ -38,14 +37,13 @@ def solve(
     seeds: Sequence[int] = (),
     tolerance: float | None = None,
     points: int = POINTS,
-) -> Result:
+) -> Findings:
     r"""Overlaps, Gram matrix, second layer and risk as $d\to\infty$ at fixed spectrum (see `block_overlaps`).
 
     `overlap` $=\theta_j\cdot\theta_{*r}$ and `gram` are sums over eigenspaces; `block_overlap` and `block_gram`, along
     `block` in the order of the variances, are their parts. Starts, options and averages as for isotropic inputs. Cost:
     that of isotropic inputs and $O(S(p+k)^3)$ per right-hand side.
     """
-    began = time.perf_counter()
     population, _ = population_of(problem, points)
     motion = problem_motion(problem, times)
     if d is not None and len(seeds):
@@ -62,29 +60,29 @@ def solve(
     )
     spectrum = problem_spectrum(problem)
     tolerance = checked_tolerance(tolerance, problem.network.activation)
-    found = integrate_blocks(
+    solved = integrate_blocks(
         population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
     )
     if not len(seeds):
-        found = jax.tree.map(lambda part: part[0], found)
-    states, lead = found.states, ("seed",) * bool(len(seeds))
-    path = Path(states.weighted(jnp.ones_like(spectrum.variances)), found.excess_risk, found.test_loss, *found.outcome)
-    result = flow_result(
+        solved = jax.tree.map(lambda part: part[0], solved)
+    states, lead = solved.states, ("seed",) * bool(len(seeds))
+    path = Path(
+        states.weighted(jnp.ones_like(spectrum.variances)), solved.excess_risk, solved.test_loss, *solved.outcome
+    )
+    found = flow_findings(
         path,
         times,
-        problem.describe(),
         population,
         motion,
-        began,
         lead=lead[0] if lead else None,
         labels=seeds,
         attributes={"d": d} if lead else None,
         last=None if lead else jax.tree.map(lambda part: part[-1], states.weighted(spectrum.variances)),
     )
     dims = (*lead, "time", "block", "neuron")
-    result.dataset["block_overlap"] = ((*dims, "latent"), np.asarray(states.overlap))
-    result.dataset["block_gram"] = ((*dims, "neuron2"), np.asarray(states.gram))
-    return result
+    found.dataset["block_overlap"] = ((*dims, "latent"), np.asarray(states.overlap))
+    found.dataset["block_gram"] = ((*dims, "neuron2"), np.asarray(states.gram))
+    return found
 
 
 def problem_spectrum(problem: TwoLayer) -> Spectrum:
@@ -93,4 +91,4 @@ def problem_spectrum(problem: TwoLayer) -> Spectrum:
     return Spectrum(jnp.asarray(s), jnp.asarray(w), jnp.asarray(problem.inputs.latent_blocks(problem.target.latents)))
 
 
-block_overlap_ode = Method("block-overlap-ode", CITATIONS, refuses, solve)
+block_overlap_ode = Method("block-overlap-ode", "theory", CITATIONS, refuses, solve)

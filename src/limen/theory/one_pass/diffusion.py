@@ -7,7 +7,6 @@ norm, is part of $\Sigma$; leaving it out is a frequent and visible error. The p
 from putting the neuron back on the sphere: without it the mean of $m$ is too high by several $1/d$ (.0025 at $d=800$).
 """
 
-import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -18,9 +17,10 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_keys
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("arnaboldi2023escaping",)
 STEPS_PER_TIME = 150
@@ -69,6 +69,7 @@ def _sphere_polynomials(rate: float, noise: float) -> tuple[np.ndarray, ...]:
     return tuple(np.polynomial.polynomial.polyfit(squares, values, 7) for values in (volatility, correction))
 
 
+@answers("theory", CITATIONS)
 @in_double
 def sphere_diffusion(
     m0: float | np.ndarray,
@@ -77,7 +78,7 @@ def sphere_diffusion(
     d: int,
     times: Sequence[float] | np.ndarray,
     seeds: int | Sequence[int],
-) -> Result:
+) -> Findings:
     r"""$dm=\big(4m[(1-6\gamma)(1-m^2)-\frac{\gamma\Delta}2]+\frac1d\beta(m)\big)dt+\sqrt{\frac\gamma d\Sigma(m)}\,dB$
     by Heun's steps; $\beta$ is `sphere_drift_correction`.
 
@@ -88,7 +89,6 @@ def sphere_diffusion(
     Returns `overlap` (seed, time, neuron, latent) and `excess_risk` (seed, time).
     """
     grid, seeds = _grid(times), _seeds(seeds)
-    began = time.perf_counter()
     if not np.all(np.abs(m0) <= 1.0):
         raise InputError(f"m0 must lie in [-1, 1], got {m0}.")
     start = jnp.broadcast_to(jnp.asarray(m0, dtype=float), (len(seeds),))
@@ -112,10 +112,8 @@ def sphere_diffusion(
         coords={"time": grid, "seed": list(seeds)},
         attrs={"d": d},
     )
-    spec = {"type": "sphere_diffusion", "m0": np.asarray(m0).tolist(), "rate": rate, "noise": noise, "d": d}
-    statistics = {"seconds": time.perf_counter() - began}
     status = f"Heun's steps, {len(seeds)} paths."
-    return Result(dataset, spec, "theory", True, status, statistics, seeds, CITATIONS)
+    return Findings(dataset, True, status)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -1,6 +1,5 @@
 r"""Trajectories of the overlaps of a committee under one-pass SGD as $d\to\infty$."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import Activation, InputError
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
 from limen.theory.one_pass.integration import (
     STIFF_RATIO,
@@ -34,6 +34,7 @@ CITATIONS = ("saad1995", "goldt2019")
 TOLERANCE, ROUGH_TOLERANCE = 1e-8, 1e-5
 
 
+@answers("theory", CITATIONS)
 @in_double
 def flow(
     Q0: Any,
@@ -51,7 +52,7 @@ def flow(
     batch: int = 1,
     tolerance: float | None = None,
     points: int = POINTS,
-) -> Result:
+) -> Findings:
     r"""Overlaps and risk of a committee learning a committee of the same activation, $d\to\infty$.
 
     The equations of `right_hand_side` in $t=\text{steps}\cdot\gamma/(dp)$, by adaptive Runge–Kutta 5(4) with dense
@@ -75,7 +76,6 @@ def flow(
     cannot leave is said in the status. Cost per right-hand side: `ErfPopulation`, `SquarePopulation`,
     `SmoothPopulation`.
     """
-    began = time.perf_counter()
     activation = checked_activation(activation)
     tolerance = checked_tolerance(tolerance, activation)
     start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
@@ -85,27 +85,11 @@ def flow(
     population = committee_population(activation, p, teacher_gram, teacher_weights, noise, points)
     motion = motion_of(rate, p, batch, second_layer_ratio if train_second_layer else 0.0, spherical, grid)
     path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), solver_of(motion))
-    call = {
-        "type": "one_pass.flow",
-        "Q0": np.asarray(start.gram).tolist(),
-        "M0": np.asarray(start.overlap).tolist(),
-        "P": teacher_gram.tolist(),
-        "a": np.asarray(start.second_layer).tolist(),
-        "a_star": teacher_weights.tolist(),
-        "activation": activation.describe(),
-        "rate": rate,
-        "noise": noise,
-        "train_second_layer": train_second_layer,
-        "spherical": spherical,
-        "second_layer_ratio": second_layer_ratio,
-        "batch": batch,
-        "tolerance": tolerance,
-        "points": points,
-    }
     symmetry = lasting_symmetry(start, motion, population, teacher_weights)
-    return flow_result(path, grid, call, population, motion, began, symmetry=symmetry)
+    return flow_findings(path, grid, population, motion, symmetry=symmetry)
 
 
+@answers("theory", CITATIONS)
 @in_double
 def noise_dominated_flow(
     Q0: Any,
@@ -118,13 +102,12 @@ def noise_dominated_flow(
     times: Any,
     tolerance: float | None = None,
     points: int = POINTS,
-) -> Result:
+) -> Findings:
     r"""The limit of large rates, $\gamma/p\to\infty$ slower than $\sqrt d$: nothing is learnt and the norms grow.
 
     In the time $t'=t\gamma/p$: $\dot M=0$, $\dot Q_{ij}=a_ia_jE[\sigma'_i\sigma'_j(\varepsilon^2+\Delta)]$ (Veiga et
     al. 2022). Arguments and result as for `flow`.
     """
-    began = time.perf_counter()
     activation = checked_activation(activation)
     tolerance = checked_tolerance(tolerance, activation)
     start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
@@ -133,10 +116,10 @@ def noise_dominated_flow(
     population = committee_population(activation, start.second_layer.size, teacher_gram, teacher_weights, noise, points)
     motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
     path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
-    call = {"type": "one_pass.noise_dominated_flow", "activation": activation.describe(), "noise": noise}
-    return flow_result(path, grid, call, population, motion, began)
+    return flow_findings(path, grid, population, motion)
 
 
+@answers("theory", CITATIONS)
 @in_double
 def flows(
     Q0: Any,
@@ -152,13 +135,12 @@ def flows(
     spherical: bool = False,
     tolerance: float | None = None,
     points: int = POINTS,
-) -> Result:
+) -> Findings:
     r"""`flow` for many parameter sets or starts at once, along a new first dimension `set`.
 
     Any of `Q0` (sets, p, p), `M0` (sets, p, k), `rate` (sets,) and `noise` (sets,) may have the leading axis; what has
     none is shared. All sets are integrated in one compiled loop, each with its own steps.
     """
-    began = time.perf_counter()
     activation = checked_activation(activation)
     tolerance = checked_tolerance(tolerance, activation)
     gram, overlap = np.asarray(Q0, dtype=float), np.asarray(M0, dtype=float)
@@ -195,13 +177,7 @@ def flows(
         jnp.asarray(tolerance),
         solver_of(motion),
     )
-    call = {
-        "type": "one_pass.flows",
-        "activation": activation.describe(),
-        "rate": rates.tolist(),
-        "noise": noises.tolist(),
-    }
-    return flow_result(path, grid, call, population, motion, began, lead="set")
+    return flow_findings(path, grid, population, motion, lead="set")
 
 
 def motion_of(
@@ -232,20 +208,18 @@ def checked_tolerance(tolerance: float | None, activation: Activation) -> float:
     return tolerance
 
 
-def flow_result(
+def flow_findings(
     path: Path,
     grid: np.ndarray,
-    call: dict[str, Any],
     population: Population,
     motion: Motion,
-    began: float,
     symmetry: str | None = None,
     lead: str | None = None,
     labels: Sequence[int] = (),
     attributes: dict[str, Any] | None = None,
     last: Overlaps | None = None,
-) -> Result:
-    """A path as a `Result`, its status said; `last` are the covariances of the fields at the end, where they are not
+) -> Findings:
+    """What a path shows, its status said; `last` are the covariances of the fields at the end, where they are not
     the overlaps themselves."""
     dims = ((lead,) if lead else ()) + ("time",)
     parts = {
@@ -282,6 +256,5 @@ def flow_result(
         if error > 1e-6:
             ok = False
             status = f"the Hermite series is cut at {error:.1g} of its size: norms are too large for this activation."
-    statistics = {"seconds": time.perf_counter() - began, "steps": float(steps)}
-    seeds = tuple(labels) if lead == "seed" else ()
-    return Result(dataset, call, "theory", ok, status, statistics, seeds, CITATIONS)
+    statistics = {"steps": float(steps)}
+    return Findings(dataset, ok, status, statistics)

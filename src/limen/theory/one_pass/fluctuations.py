@@ -8,7 +8,6 @@ $\Sigma$, an average over many points, costs far more than all the rest and is s
 48 times, dense where the overlaps move, and interpolated by a cubic spline.
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -20,10 +19,11 @@ import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.flow import CITATIONS
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.integration import MOST_STEPS, Motion
@@ -39,10 +39,11 @@ NODES = 48
 CANDIDATES = np.union1d(np.linspace(0.0, 1.0, 4097), np.geomspace(1e-7, 1.0, 1024))
 
 
+@answers("theory", CITATIONS)
 @in_double
 def fluctuations(
     problem: TwoLayer, times: Any, d: int, overlap: Any = None, gram: Any = None, points: int = POINTS
-) -> Result:
+) -> Findings:
     r"""Standard deviation over the samples of SGD of every overlap at dimension `d`, to leading order in $d^{-1/2}$.
 
     The problem is a `TwoLayer` with one-pass SGD; it starts from its `OverlapStart`, or from `overlap` (p, k) and
@@ -50,7 +51,6 @@ def fluctuations(
     `second_layer`) and `overlap_spread`, `gram_spread`, `second_layer_spread` of the same shapes. The state has $n^2$
     entries, $n=p(p+k+1)$, and each step costs $n$ right-hand sides: for $p$ up to about 10.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"fluctuations do not apply: {reason}")
@@ -77,8 +77,7 @@ def fluctuations(
     variables |= {f"{name}_spread": (dims, np.asarray(getattr(spread, name))) for name, dims in names.items()}
     dataset = xr.Dataset(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
     status = f"linear noise around the flow at d = {d}." if fine else "the flow diverges: take a smaller rate."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", bool(fine), status, statistics, (), CITATIONS)
+    return Findings(dataset, bool(fine), status)
 
 
 class Spline(NamedTuple):

@@ -15,7 +15,6 @@ $\frac1{2m^2}\sum_{i\ell}\sigma_\ell^2a_i^2(1-s_i^{2\ell})$ to the risk. The ove
 outside the target's direction are of the same order and are left out.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,12 +23,14 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.special import ndtri
 
+from limen.method import answers
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("berthier2023",)
 
 
+@answers("theory", CITATIONS)
 def incremental_learning(
     activation_series: Sequence[float],
     target_series: Sequence[float],
@@ -39,7 +40,7 @@ def incremental_learning(
     seed: int = 0,
     second_layer: Sequence[float] | np.ndarray | None = None,
     self_term: bool = False,
-) -> Result:
+) -> Findings:
     r"""Particles with $s_i(0)=0$ and $a_i(0)$ given or drawn from $N(0,1)$ and centred.
 
     Args:
@@ -58,7 +59,6 @@ def incremental_learning(
     Adams' steps where they suffice and backward differences with the exact Jacobian where the second layer is too fast
     for them (LSODA): any $\epsilon$, $O(m)$ and at worst $O(m^3)$ a step; errors of about $10^{-7}$.
     """
-    began = time.perf_counter()
     sigma, phi = (np.asarray(series, dtype=float) for series in (activation_series, target_series))
     grid = np.asarray(times, dtype=float)
     _check(sigma, phi, epsilon, grid, width)
@@ -119,9 +119,9 @@ def incremental_learning(
     spec: dict[str, Any] = {"type": "incremental_learning", "epsilon": epsilon, "width": width, "seed": seed}
     spec |= {"second_layer": second.tolist(), "self_term": self_term}
     spec |= {"activation_series": sigma.tolist(), "target_series": phi.tolist()}
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
+    statistics = {"evaluations": float(solution.nfev)}
     status = f"{width} particles." if solution.success else f"stopped at t = {solution.t[-1]:.4g}: {solution.message}"
-    return Result(dataset, spec, "theory", bool(solution.success), status, statistics, (), CITATIONS)
+    return Findings(dataset, bool(solution.success), status, statistics)
 
 
 def normal_quantiles(width: int) -> np.ndarray:

@@ -8,7 +8,6 @@ $$\dot u_i=a_i\sum_\ell\nu_\ell\Big(\varphi_\ell s_i^{\ell-1}u_*
 and $s_i=\langle u_i,u_*\rangle$, $Q_{ij}=\langle u_i,u_j\rangle$ follow by the product rule.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,19 +15,21 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
+from limen.method import answers
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("berthier2023", "arnaboldi2023high")
 
 
+@answers("theory", CITATIONS)
 def incremental_network(
     activation_series: Sequence[float],
     target_series: Sequence[float],
     epsilon: float,
     times: Sequence[float] | np.ndarray,
     second_layer: Sequence[float] | np.ndarray,
-) -> Result:
+) -> Findings:
     r"""A network of the width of `second_layer`, from orthonormal neurons orthogonal to the target, $d=\infty$.
 
     Args:
@@ -40,7 +41,6 @@ def incremental_network(
     Returns `excess_risk` (time) and `residual` $\varphi_\ell-\frac{\sigma_\ell}m\sum_ia_is_i^\ell$ (time, degree).
     Explicit Runge–Kutta 5(4): $O(m^3)$ an evaluation, a number of them that grows like $1/\epsilon$.
     """
-    began = time.perf_counter()
     sigma, phi, start, grid = (
         np.asarray(part, dtype=float) for part in (activation_series, target_series, second_layer, times)
     )
@@ -90,6 +90,6 @@ def incremental_network(
     )
     spec: dict[str, Any] = {"type": "incremental_network", "epsilon": epsilon, "second_layer": start.tolist()}
     spec |= {"activation_series": sigma.tolist(), "target_series": phi.tolist()}
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
+    statistics = {"evaluations": float(solution.nfev)}
     status = f"{m} neurons." if solution.success else f"stopped at t = {solution.t[-1]:.4g}: {solution.message}"
-    return Result(dataset, spec, "theory", bool(solution.success), status, statistics, (), CITATIONS)
+    return Findings(dataset, bool(solution.success), status, statistics)

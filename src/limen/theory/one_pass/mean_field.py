@@ -10,7 +10,6 @@ direction of each stays what it was: $\xi$ keeps the law of the overlap of two u
 $D=d-k$, over which the kernels of different neurons are averaged.
 """
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -23,10 +22,11 @@ from scipy.integrate import solve_ivp
 from scipy.special import roots_gegenbauer
 
 from limen.gaussian.sobol import sobol_normals
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.activations import Activation, as_activation
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.square_particles import square_slopes
 
 CITATIONS = ("arnaboldi2023escaping",)
@@ -35,6 +35,7 @@ POINTS = 1024
 NODES = 10
 
 
+@answers("theory", CITATIONS)
 @in_double
 def mean_field(
     M0: Any,
@@ -49,7 +50,7 @@ def mean_field(
     self_term: bool = True,
     d: int | None = None,
     tolerance: float = 1e-7,
-) -> Result:
+) -> Findings:
     r"""Particles $(m_i,q_i)$ of a wide committee with fixed second layer.
 
     Args:
@@ -76,7 +77,6 @@ def mean_field(
         `excess_risk` (time), `overlap` (time, neuron, latent), `orthogonal_norm` (time, neuron), with a first dimension
         `start` where there are several.
     """
-    began = time.perf_counter()
     overlap, teacher = (np.atleast_2d(np.asarray(value, dtype=float)) for value in (M0, P))
     p, k = overlap.shape[-2:]
     norms = np.broadcast_to(np.asarray(q0, dtype=float), overlap.shape[:-1])
@@ -118,11 +118,9 @@ def mean_field(
     if overlap.ndim == 3:
         variables = {name: (("start", *dims), np.swapaxes(values, 0, 1)) for name, (dims, values) in variables.items()}
     dataset = xr.Dataset(variables, coords={"time": grid[: solution.t.size]})
-    spec = {"type": "mean_field", "activation": function.label, "rate": rate, "noise": noise, "self_term": self_term}
-    spec |= {"width": p, "d": d}
     status = f"{p} particles." if reached else f"diverged at t = {solution.t[-1]:.4g}: take a smaller rate."
-    statistics = {"seconds": time.perf_counter() - began, "evaluations": float(solution.nfev)}
-    return Result(dataset, spec, "theory", reached, status, statistics, (), CITATIONS)
+    statistics = {"evaluations": float(solution.nfev)}
+    return Findings(dataset, reached, status, statistics)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -6,7 +6,6 @@ $b$ the right-hand side as $d\to\infty$ and $\Sigma$ the covariance of the incre
 the way out of a saddle (Ben Arous, Gheissari & Jagannath 2022; Arnaboldi et al. 2023).
 """
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,10 +16,11 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_keys
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
 from limen.theory.one_pass.flow import motion_of
 from limen.theory.one_pass.increments import committee_increments, increment_covariance
@@ -36,6 +36,7 @@ CITATIONS = ("arnaboldi2023escaping", "saad1995")
 TOGETHER = 64
 
 
+@answers("theory", CITATIONS)
 @in_double
 def diffusion(
     Q0: Any,
@@ -52,7 +53,7 @@ def diffusion(
     spherical: bool = False,
     steps_per_time: int = 400,
     points: int = 4096,
-) -> Result:
+) -> Findings:
     r"""Paths of the order parameters of a committee in $d$ dimensions, by Euler–Maruyama (module docstring).
 
     The mean of a path is right to $O(1)$ and its spread to $O(d^{-1/2})$: parts of the drift of order $1/d$ (of the
@@ -71,7 +72,6 @@ def diffusion(
     $O(N(p(p+k))^2)$ per seed, $N$ the number of points: 49 to 7,203 by the product rule. For one neuron on phase
     retrieval `sphere_diffusion` is faster by far.
     """
-    began = time.perf_counter()
     start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
     p, k = start.overlap.shape
     check_rate_and_noise(rate, noise)
@@ -106,13 +106,7 @@ def diffusion(
     )
     finite = bool(np.isfinite(dataset.excess_risk.values).all())
     status = f"Euler–Maruyama, {len(every)} paths." if finite else "a path diverges: take a smaller rate."
-    spec = {
-        "type": "diffusion", "Q0": np.asarray(start.gram).tolist(), "M0": np.asarray(start.overlap).tolist(),
-        "P": teacher_gram.tolist(), "a": np.asarray(start.second_layer).tolist(), "a_star": teacher_weights.tolist(),
-        "activation": activation.label, "rate": rate, "noise": noise, "d": int(d), "spherical": spherical,
-    }  # fmt: skip
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "theory", finite, status, statistics, every, CITATIONS)
+    return Findings(dataset, finite, status)
 
 
 @eqx.filter_jit

@@ -1,6 +1,5 @@
 r"""The overlap equations as a theory of `TwoLayer` with one-pass SGD, for any activation, target and loss."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,13 +11,13 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.starts import overlap_matrix
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.fresh_inputs.population_losses import population_losses
 from limen.theory.one_pass.committee import SQUARE, committee_population, committee_weights, sampled_problem
 from limen.theory.one_pass.flow import (
     CITATIONS,
     checked_tolerance,
-    flow_result,
+    flow_findings,
     motion_of,
     solver_of,
 )
@@ -49,7 +48,7 @@ def solve(
     seeds: Sequence[int] = (),
     tolerance: float | None = None,
     points: int = POINTS,
-) -> Result:
+) -> Findings:
     r"""Overlaps, Gram matrix, second layer and risk in the limit $d\to\infty$, from given starts.
 
     With `d` and `seeds`: one row per seed, from the simulator's own initial overlaps at that $d$; the flow itself is
@@ -57,7 +56,6 @@ def solve(
     students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and network
     are committees of one activation with zero bias and square loss; otherwise averages over `points` frozen points.
     """
-    began = time.perf_counter()
     population, teacher_weights = population_of(problem, points)
     motion = problem_motion(problem, times)
     tolerance = checked_tolerance(tolerance, problem.network.activation)
@@ -74,28 +72,28 @@ def solve(
         path = integrate_many(
             population, batch, motion, None, None, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
         )
-        result = flow_result(path, times, problem.describe(), population, motion, began, None, "seed", seeds, {"d": d})
+        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d})
     else:
         path = integrate_one(
             population, starts[0], motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
         )
         symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
-        result = flow_result(path, times, problem.describe(), population, motion, began, symmetry)
-    return with_losses(problem, result) if isinstance(population, SampledPopulation) else result
+        found = flow_findings(path, times, population, motion, symmetry)
+    return with_losses(problem, found) if isinstance(population, SampledPopulation) else found
 
 
-def with_losses(problem: TwoLayer, result: Result) -> Result:
-    """The result with losses by quadrature along its overlaps: frozen points are good for the flow, not for a loss
+def with_losses(problem: TwoLayer, found: Findings) -> Findings:
+    """The same with losses by quadrature along its overlaps: frozen points are good for the flow, not for a loss
     that is compared at the start, where everything else is equal. Their errors are in `*_spread`."""
-    dataset = result.dataset
+    dataset = found.dataset
     shape, dims = dataset.test_loss.shape, dataset.test_loss.dims
     overlap, gram, second = (
         dataset[name].values.reshape(-1, *dataset[name].shape[len(shape) :])
         for name in ("overlap", "gram", "second_layer")
     )
     names = ("test_loss", "excess_risk", "test_loss_spread", "excess_risk_spread")
-    found = zip(names, population_losses(problem, overlap, gram, second), strict=True)
-    return replace(result, dataset=dataset.assign({name: (dims, part.reshape(shape)) for name, part in found}))
+    losses = zip(names, population_losses(problem, overlap, gram, second), strict=True)
+    return replace(found, dataset=dataset.assign({name: (dims, part.reshape(shape)) for name, part in losses}))
 
 
 def population_of(problem: TwoLayer, points: int = POINTS) -> tuple[Population, np.ndarray | None]:
@@ -139,4 +137,4 @@ def given_overlaps(problem: TwoLayer) -> tuple[np.ndarray, np.ndarray]:
     return overlap, gram
 
 
-overlap_ode = Method("overlap-ode", CITATIONS, refuses, solve)
+overlap_ode = Method("overlap-ode", "theory", CITATIONS, refuses, solve)

@@ -6,7 +6,6 @@ start $m_0=O(d^{-1/2})$ the noise of SGD near the saddle matters at leading orde
 Ornstein–Uhlenbeck process, whose growing amplitude is Gaussian around $m_0$.
 """
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +15,7 @@ from limen.gaussian.start_weights import start_overlaps
 from limen.method import Method
 from limen.problem import Activation, InputError, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.starts import overlap_matrix
-from limen.result import Result
+from limen.result import Findings
 
 CITATIONS = ("arnaboldi2023escaping",)
 # Trapezoid nodes over the Gaussian amplitude; the dip at amplitude 0 narrows with time.
@@ -49,14 +48,13 @@ def refuses(problem: object) -> str | None:
     return problem.inputs.unlike_isotropic()
 
 
-def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Sequence[int] = ()) -> Result:
+def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Sequence[int] = ()) -> Findings:
     r"""Mean overlap, risk and test loss, given each start.
 
     With `d` and `seeds`: one row per seed, from the simulator's own start $m_0$, averaged over the noise of SGD at
     that $d$ (leading order in $d^{-1/2}$). Without them the start must be an `OverlapStart`, $d=\infty$.
     $O(\text{times})$ per seed.
     """
-    began = time.perf_counter()
     algorithm = problem.algorithm
     assert isinstance(algorithm, SphericalSGD) and not isinstance(algorithm.rate, str)
     rate, noise = algorithm.rate, problem.target.noise
@@ -88,8 +86,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
     status = f"exact, escape rate 8c = {8 * growth:.4g}."
     if growth <= 0:
         status = f"no escape: c = 1 - 6*rate - rate*noise/2 = {growth:.4g} is not positive; take a smaller rate."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", True, status, statistics, tuple(seeds), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def growth_rate(rate: float, noise: float) -> float:
@@ -132,4 +129,4 @@ def _moments(
     return (np.sign(amplitude) * np.sqrt(square)) @ weights, square @ weights
 
 
-phase_retrieval = Method("phase-retrieval", CITATIONS, refuses, solve)
+phase_retrieval = Method("phase-retrieval", "theory", CITATIONS, refuses, solve)

@@ -5,7 +5,6 @@ at a global minimum or at another attractor; from random starts both have positi
 ($p>k$) make the bad attractors rare (Safran & Shamir 2018 for ReLU; Goldt et al. 2019 for erf).
 """
 
-import time
 from typing import Any
 
 import equinox as eqx
@@ -14,9 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
 from limen.theory.one_pass.integration import Motion, Schedule, integrate
 from limen.theory.one_pass.overlaps import Overlaps
@@ -29,6 +29,7 @@ STANDSTILL = 0.01
 REACHED, TRAPPED, UNDECIDED = 0, 1, 2
 
 
+@answers("theory", CITATIONS)
 @in_double
 def success_probability(
     width: int,
@@ -41,7 +42,7 @@ def success_probability(
     second_layer: float = 1.0,
     train_second_layer: bool = False,
     tolerance: float = 1e-3,
-) -> Result:
+) -> Findings:
     r"""Part of random starts at dimension $d$ from which gradient flow of the population risk reaches zero risk.
 
     Students $u_i\sim N(0,\text{norm}^2I_d/d)$, drawn through their overlaps; $f=\frac1p\sum_ia_i\sigma(u_i\cdot x)$
@@ -70,7 +71,6 @@ def success_probability(
 
     Cost: `runs` flows of $p(p+k)$ numbers, and eigenvalues of a matrix of that size per trapped run.
     """
-    began = time.perf_counter()
     function = checked_activation(activation)
     _check(width, teachers, d, runs, norm, tolerance)
     gram, overlap = random_overlaps(width, teachers, d, range(seed * runs, (seed + 1) * runs), norm)
@@ -94,13 +94,7 @@ def success_probability(
         attrs={"d": d},
     )
     status = f"of {runs} runs {counts[0]} reached zero risk, {counts[1]} were trapped and {counts[2]} undecided."
-    spec = {
-        "type": "one_pass.success_probability", "width": width, "teachers": teachers, "d": d, "runs": runs,
-        "seed": seed, "activation": function.describe(), "norm": norm, "second_layer": second_layer,
-        "train_second_layer": train_second_layer, "tolerance": tolerance,
-    }  # fmt: skip
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, spec, "theory", counts[2] == 0, status, statistics, (), CITATIONS)
+    return Findings(dataset, counts[2] == 0, status)
 
 
 def random_overlaps(width: int, teachers: int, d: int, seeds: Any, norm: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

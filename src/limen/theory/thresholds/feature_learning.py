@@ -12,7 +12,6 @@ They come together as $t\to\infty$ for losses with a bounded slope; for square l
 settle at any time that can be reached, and the answer is a bracket (Montanari & Wang 2026).
 """
 
-import time
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -20,10 +19,11 @@ import numpy as np
 import xarray as xr
 
 from limen.link import hard_subspace
+from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.descent.hard_fluctuations import hard_fluctuations
 from limen.theory.descent.solve import CITATIONS, Scramble, pinned_directions
 from limen.theory.thresholds.along_training import neuron_samples, scrambles_of, weight_decay_level
@@ -41,6 +41,7 @@ RUN = 3
 SETTLED = 0.05
 
 
+@answers("theory", CITATIONS)
 @in_double
 def feature_learning(
     problem: TwoLayer,
@@ -50,7 +51,7 @@ def feature_learning(
     scrambles: int = 3,
     seed: int = 0,
     progress: Callable[[int], None] = lambda passes: None,
-) -> Result:
+) -> Findings:
     r"""$\delta^*(t)$ of each hard direction at `times`, the bracket as $t\to\infty$, and whether the curve has settled.
 
     The `samples_per_dim` of the problem is ignored: it is what is sought, the lowest ratio at which the criterion
@@ -63,7 +64,6 @@ def feature_learning(
     Without a hard direction there is no threshold: `threshold` has no entries along `hard` and the status says so.
     Cost: one pass of the theory per set and lattice ratio, four to an octave.
     """
-    began = time.perf_counter()
     if criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
     grid = time_grid(times, counts_steps=True)
@@ -86,11 +86,11 @@ def feature_learning(
         return np.stack(values)
 
     curves = _lowest_crossings(signs)
-    result = _result(problem, grid, criterion, curves, time.perf_counter() - began, passes)
-    places = np.nan_to_num(np.log2(result.dataset.threshold.values[:, 0] / LOWEST) * PER_OCTAVE, nan=0.0)
+    found = _findings(problem, grid, criterion, curves, passes)
+    places = np.nan_to_num(np.log2(found.dataset.threshold.values[:, 0] / LOWEST) * PER_OCTAVE, nan=0.0)
     nearest = np.clip(places, 0, len(minima) - 1).round().astype(int)
-    result.dataset["minimum_weight"] = (("time",), np.stack(minima)[nearest, np.arange(grid.size)])
-    return result
+    found.dataset["minimum_weight"] = (("time",), np.stack(minima)[nearest, np.arange(grid.size)])
+    return found
 
 
 def _criteria(problem: TwoLayer, one: Scramble, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -151,9 +151,7 @@ def _lowest_crossings(signs: Callable[[int], np.ndarray]) -> np.ndarray:
     return np.where(np.isnan(values).all(axis=0), np.nan, crossing)
 
 
-def _result(
-    problem: TwoLayer, grid: np.ndarray, criterion: Criterion, curves: np.ndarray, seconds: float, passes: int
-) -> Result:
+def _findings(problem: TwoLayer, grid: np.ndarray, criterion: Criterion, curves: np.ndarray, passes: int) -> Findings:
     middle = np.median(curves, axis=0)
     with np.errstate(invalid="ignore"):
         spread = curves.std(axis=0, ddof=1) if len(curves) > 1 else np.full(middle.shape, np.nan)
@@ -182,8 +180,8 @@ def _result(
             if problem.loss.name == "square"
             else "."
         )
-    statistics = {"seconds": seconds, "passes": float(passes), "settled": float(settled)}
-    return Result(dataset, problem.describe(), "theory", settled, status, statistics, citations=CITATIONS)
+    statistics = {"passes": float(passes), "settled": float(settled)}
+    return Findings(dataset, settled, status, statistics)
 
 
 def _settled(grid: np.ndarray, curve: np.ndarray, spread: np.ndarray) -> tuple[bool, float]:
@@ -197,7 +195,7 @@ def _settled(grid: np.ndarray, curve: np.ndarray, spread: np.ndarray) -> tuple[b
     return bool(moved < SETTLED), float(moved)
 
 
-def _no_hard_direction(problem: TwoLayer, grid: np.ndarray) -> Result:
+def _no_hard_direction(problem: TwoLayer, grid: np.ndarray) -> Findings:
     dataset = xr.Dataset(
         {
             "threshold": (("time", "hard"), np.zeros((grid.size, 0))),
@@ -208,4 +206,4 @@ def _no_hard_direction(problem: TwoLayer, grid: np.ndarray) -> Result:
     status = (
         "no hard direction: every latent direction of this target is learnt from any number of samples per dimension."
     )
-    return Result(dataset, problem.describe(), "theory", True, status, {"settled": 1.0}, citations=CITATIONS)
+    return Findings(dataset, True, status, {"settled": 1.0})

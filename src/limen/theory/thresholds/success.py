@@ -9,7 +9,7 @@ from limen.gaussian.sobol import sobol_normals
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings, Result
 from limen.theory.descent.escape import LEARNT, hard_cosine, require_descent
 from limen.theory.descent.solve import pinned_directions, solve
 
@@ -40,7 +40,7 @@ def success_probabilities(
     return np.array([_probability(problem, prediction, d) for d in dimensions])
 
 
-def _probability(problem: TwoLayer, prediction: Result, d: int) -> float:
+def _probability(problem: TwoLayer, prediction: Findings | Result, d: int) -> float:
     if problem.network.width == 1 and prediction.dataset.sizes["hard"] == 1:
         return float(2.0 * ndtr(-LEARNT / hard_cosine(prediction, d).max()))
     width, directions = problem.network.width, prediction.dataset.sizes["hard"]
@@ -79,7 +79,7 @@ def _check_dimensions(sizes: Any) -> list[int]:
     return [int(d) for d in values]
 
 
-def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed: int) -> Result:
+def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed: int) -> Findings:
     reason = problem.inputs.unlike_isotropic()
     if reason is not None:
         raise InputError(f"thresholds do not apply: {reason}")

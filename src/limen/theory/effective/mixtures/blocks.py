@@ -1,6 +1,5 @@
 """Spectral alignment along training: blocks of test Hessian and gradient second moment of the mixtures, predicted."""
 
-import time as clock
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -9,9 +8,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from limen.method import answers
 from limen.problem import GaussianMixture, InputError, OverlapStart, XorMixture
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.mixtures import mixture_flow, xor_flow
 from limen.theory.effective.mixtures.block_spectrum import (
     SpectralBlock,
@@ -106,6 +106,7 @@ def gradient_block(
     return _block(problem, time, test_samples_per_dim, "gradient", _chosen(problem, block, neuron), begin, points)
 
 
+@answers("theory", CITATIONS)
 def block_path(
     problem: GaussianMixture | XorMixture,
     times: ArrayLike,
@@ -118,14 +119,13 @@ def block_path(
     d: int | None = None,
     seed: int | None = None,
     points: int | None = None,
-) -> Result:
+) -> Findings:
     r"""A block along training: how its outliers separate from the bulk and from each other.
 
     Variables `edge` (time), `eigenvalue` (time, rank): outliers descending, those that have not left the bulk at its
     edge, as many as enter the alignment; `alignment` (time), `outliers` (time), how many; `dead` (time).
     Arguments as in `hessian_block`; one flow for all times.
     """
-    began = clock.perf_counter()
     kind, ratio, grid = _kind(matrix), _ratio(test_samples_per_dim), time_grid(times, False)
     chosen = _chosen(problem, block, None)
     laws, dead = _laws(problem, grid, kind, chosen, Beginning(start, second_layer, d, seed), points)
@@ -145,8 +145,7 @@ def block_path(
     status = f"{kind} block {chosen}: bulk, outliers and alignment."
     if any(one.soft for one in found):
         status = f"{kind} block {chosen}: the edge is soft, set by the heaviest thousandth of the samples."
-    statistics = {"seconds": clock.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", True, status, statistics, (), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def samples_for_outlier(

@@ -8,7 +8,6 @@ moments of $\pi$: with $J=\mathrm{diag}(\pi)-\pi\pi^\top$,
 $$E[eY_\parallel^\top]=\sum_ap_aE_a[e]\mu_a^\top+\tfrac1\lambda E[J]M,\qquad E[ew^\top]=\tfrac1\lambda E[J]R .$$
 """
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from limen.gaussian.gram_matrices import square_root
 from limen.gaussian.mixture_starts import given_start
 from limen.method import Method
 from limen.problem import GaussianMixture, OverlapStart
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.mixtures.mixture_points import check_points, whitened_points
 
 CITATIONS = ("benarous2023", "benarous2022")
@@ -41,7 +40,7 @@ def refuses(problem: object) -> str | None:
 
 def solve(
     problem: GaussianMixture, times: np.ndarray, start: OverlapStart | None = None, points: int = POINTS
-) -> Result:
+) -> Findings:
     r"""Overlaps $\langle x^c,\mu_a\rangle$ and the Gram matrix of the orthogonal parts at `times`, as $d\to\infty$.
 
     `start` gives the overlaps (classes, means) and the Gram matrix of whole rows (if left out, orthogonal
@@ -49,7 +48,6 @@ def solve(
     Variables `overlap` (time, class, mean), `orthogonal_gram` (time, class, class2). Adaptive order 5(4) with frozen
     Sobol points: $O(nk^2)$ per class and evaluation, error of the averages about $10^{-5}$ at the default `points`.
     """
-    began = time.perf_counter()
     path = mixture_path(problem, start_state(problem, start), times, check_points(points))
     dataset = xr.Dataset(
         {
@@ -58,9 +56,8 @@ def solve(
         },
         coords={"time": times},
     )
-    statistics = {"seconds": time.perf_counter() - began}
     status = "flow of the summary statistics, d to infinity."
-    return Result(dataset, problem.describe(), "theory", True, status, statistics, (), CITATIONS)
+    return Findings(dataset, True, status)
 
 
 def start_state(problem: GaussianMixture, start: OverlapStart | None = None) -> MixtureState:
@@ -129,4 +126,4 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
-mixture_flow = Method("mixture-flow", CITATIONS, refuses, solve)
+mixture_flow = Method("mixture-flow", "theory", CITATIONS, refuses, solve)

@@ -1,6 +1,5 @@
 r"""The limiting flow of SGD on the XOR mixture: `xor_drift` integrated in time, at finite $\lambda$ and at infinity."""
 
-import time
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ from scipy.integrate import solve_ivp
 from limen.gaussian.mixture_starts import drawn_start, given_start
 from limen.method import Method
 from limen.problem import InputError, OverlapStart, XorMixture
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.effective.mixtures.mixture_points import check_points
 from limen.theory.effective.mixtures.xor_drift import sharp_drift, smooth_drift
 
@@ -44,7 +43,7 @@ def solve(
     d: int | None = None,
     seeds: Sequence[int] | None = None,
     points: int = FLOW_POINTS,
-) -> Result:
+) -> Findings:
     r"""Second layer, overlaps and Gram matrix at `times`, as $N\to\infty$.
 
     From zero overlaps nothing is ever learned, so a start is needed: `start` with overlaps (K, 2) and, if not the
@@ -55,7 +54,6 @@ def solve(
     Adaptive Runge-Kutta 5(4); each evaluation $O(4nK^2)$ with $n$ = `points`. At `sharpness = inf` the overlaps that
     reach zero stay there (Filippov), each such event located to rounding.
     """
-    began = time.perf_counter()
     check_points(points)
     if (d is None) != (seeds is None):
         raise InputError("d and seeds must be given together: they name the simulator's starts.")
@@ -78,9 +76,8 @@ def solve(
     else:
         variables = {name: (("seed", *dim), stacked[name]) for name, dim in zip(names, dims, strict=True)}
         coords["seed"] = list(seeds)
-    statistics = {"seconds": time.perf_counter() - began}
     status = "flow of the summary statistics, N to infinity."
-    return Result(xr.Dataset(variables, coords), problem.describe(), "theory", True, status, statistics, (), CITATIONS)
+    return Findings(xr.Dataset(variables, coords), True, status)
 
 
 def start_state(problem: XorMixture, start: OverlapStart, second_layer: Any = None) -> XorState:
@@ -183,4 +180,4 @@ def _crossing(place: int) -> Any:
     return value
 
 
-xor_flow = Method("xor-flow", CITATIONS, refuses, solve)
+xor_flow = Method("xor-flow", "theory", CITATIONS, refuses, solve)
