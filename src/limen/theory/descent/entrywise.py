@@ -1,6 +1,5 @@
 """Descent by rules that treat every entry alone (Adam, signs, one's own) as predictions, with their spread."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, plain_units
 from limen.problem.times import time_grid
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.causal_pass import start_coefficients
 from limen.theory.descent.conditioned_pass import Run
@@ -39,7 +38,7 @@ def refuses(problem: object) -> str | None:
 
 
 @in_double
-def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5, seed: int = 0) -> Result:
+def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5, seed: int = 0) -> Findings:
     r"""Descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), by any update rule.
 
     Returns `train_loss`, `test_loss`, `excess_risk`, `overlap`, `gram`, `second_layer` and the two-time
@@ -58,7 +57,6 @@ def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5,
     Not `ok` where sets differ by more than 2% of the range of the train loss. Cost of a set: $O(N(mT)^2)$ operations,
     $24NmT$ bytes. Source: Celentano, Cheng & Montanari 2021; Gerbelot et al. 2022.
     """
-    began = time.perf_counter()
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"entrywise does not apply: {reason}")
@@ -81,8 +79,8 @@ def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5,
         status += "take more paths."
     if isinstance(problem.algorithm, Entrywise):
         status = f"{status[:-1]}; {plain_units(problem.algorithm)}."
-    statistics = {"seconds": time.perf_counter() - began, "memory": memory}
-    return Result(dataset, problem.describe(), "theory", ok, status, statistics, citations=CITATIONS)
+    statistics = {"memory": memory}
+    return Findings(dataset, ok, status, statistics)
 
 
 def run_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:
@@ -113,4 +111,4 @@ def _quantile(fraction: float) -> float:
     return float(ndtri(fraction))
 
 
-entrywise = Method("entrywise", CITATIONS, refuses, solve)
+entrywise = Method("entrywise", "theory", CITATIONS, refuses, solve)
