@@ -46,6 +46,15 @@ class TwoLayer(Spec):
         return self
 
     @property
+    def start_lengths(self) -> tuple[float, ...]:
+        r"""$|\theta_j(0)|$ of every neuron: from the diagonal of the start's `gram` where that is given, else
+        `initial_norm`. Algorithms on the sphere keep each neuron at its own."""
+        gram = getattr(self.start, "gram", None)
+        if gram is None:
+            return (self.network.initial_norm,) * self.network.width
+        return tuple(float(np.sqrt(row[j])) for j, row in enumerate(gram))
+
+    @property
     def one_pass(self) -> bool:
         """Whether every sample is used once."""
         return isinstance(self.algorithm, (OnePassSGD, SphericalSGD))

@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, `initial_norm`, and $\sqrt d$."""
+    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, start lengths (m, 1), and $\sqrt d$."""
 
     steps: jax.Array
     shrinkages: jax.Array
@@ -98,7 +98,7 @@ def train(
         jnp.asarray(steps, dtype),
         jnp.asarray(1.0 - steps * decay, dtype),
         tuple(jnp.asarray(value, dtype) for value in own),
-        jnp.asarray(network.initial_norm, dtype),
+        jnp.asarray(problem.start_lengths, dtype)[:, None],
         jnp.asarray(np.sqrt(d), dtype),
     )
     plan = Plan(

@@ -15,7 +15,7 @@ def flow_rule(problem: TwoLayer, n: int, d: int, tolerance: float) -> FlowRule:
     """The numbers of the flow of a problem on `n` samples."""
     speed = n / d
     trained = problem.network.train_second_layer
-    return FlowRule(speed, speed if trained else 0.0, problem.network.initial_norm, float(tolerance))
+    return FlowRule(speed, speed if trained else 0.0, np.asarray(problem.start_lengths)[:, None], float(tolerance))
 
 
 def check_tolerance(tolerance: float) -> None:

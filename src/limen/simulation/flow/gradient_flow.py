@@ -47,7 +47,7 @@ def solve(
     $$\dot w_j=-\frac nd\,P_{w_j}^\perp\nabla_{w_j}\hat R,\qquad\dot a_j=-\frac nd\,\partial_{a_j}\hat R,\qquad
     \hat R=\frac1n\sum_{i\le n}\ell(y_i,f(x_i)),$$
 
-    $n$ the nearest whole number to $\delta d$, $|w_j|$ kept at `initial_norm`; the second layer moves where the network
+    $n$ the nearest whole number to $\delta d$, $|w_j|$ kept as it starts; the second layer moves where the network
     trains it. Variables: `train_loss` ($\hat R$), `test_loss` on fresh Gaussian inputs with label noise (from the
     overlaps), and by group of neurons that start alike `second_layer`, `overlap`, `gram` (two different neurons);
     `correlation` $=\frac1m\sum_j\langle w_j(t),w_j(t')\rangle$. `tolerance` is the local error of a step, relative to

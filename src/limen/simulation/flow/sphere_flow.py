@@ -20,11 +20,11 @@ DIFFERENCE = 0.03
 @dataclass(frozen=True)
 class FlowRule:
     r"""Numbers of the flow: its speed $n/d$, that of the second layer (0 when it is fixed), the radius of the sphere
-    and the error allowed per step."""
+    (a number, or one per neuron, (m, 1)) and the error allowed per step."""
 
     speed: float
     second_speed: float
-    radius: float
+    radius: float | np.ndarray
     tolerance: float
 
 
@@ -106,7 +106,7 @@ class SphereFlow:
     def local_error(self, error: np.ndarray, weights: np.ndarray) -> float:
         """Largest error of a neuron or of the second layer, in units of what is allowed."""
         first, second = self.layers(error)
-        neurons = np.linalg.norm(first, axis=1).max() / self.rule.radius
+        neurons = np.max(np.linalg.norm(first, axis=1, keepdims=True) / self.rule.radius)
         return float(max(neurons, (np.abs(second) / (1.0 + np.abs(self.layers(weights)[1]))).max())) / (
             self.rule.tolerance
         )

@@ -81,7 +81,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
         np.asarray(first / (d * batch)),
         np.asarray(second / (d * batch)),
-        jnp.asarray(problem.network.initial_norm, jnp.float32),
+        jnp.asarray(problem.start_lengths, jnp.float32)[:, None],
         np.diff(steps, prepend=0),
         stream_key(seed, d, "samples"),
     )

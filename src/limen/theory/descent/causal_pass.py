@@ -143,7 +143,7 @@ def causal_pass(
         )
         new_response[:, t] = np.eye(m)
         if algorithm.spherical:
-            lengths[t] = np.sqrt(np.einsum("jca,jca,a->j", new, new, 1.0 / scale)) / network.initial_norm
+            lengths[t] = np.sqrt(np.einsum("jca,jca,a->j", new, new, 1.0 / scale)) / np.asarray(problem.start_lengths)
             new, new_response = new / lengths[t, :, None, None], new_response / lengths[t, :, None]
         coefficients[t + 1], responses[:, t + 1] = new, new_response
         response[t + 1] = np.einsum("a,asij->sij", variances.fractions * scale, new_response)

@@ -89,6 +89,7 @@ def conditioned_pass(
     of the paths would grow exponentially.
     """
     algorithm, network = problem.algorithm, problem.network
+    lengths = np.asarray(problem.start_lengths)[:, None]
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
     normals, (total, paths) = points.normals, points.normals.shape
     k, m = problem.target.latents, network.width
@@ -138,7 +139,7 @@ def conditioned_pass(
         shrink = 1.0 - sizes[t] * algorithm.weight_decay
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
         if algorithm.spherical:
-            new = new * (network.initial_norm / np.linalg.norm(new, axis=1, keepdims=True))
+            new = new * (lengths / np.linalg.norm(new, axis=1, keepdims=True))
         coefficients[t + 1] = new
         if network.train_second_layer:
             weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]

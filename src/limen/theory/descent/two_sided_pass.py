@@ -62,6 +62,7 @@ def two_sided_pass(
     orthogonalised in place.
     """
     algorithm, network = problem.algorithm, problem.network
+    lengths = np.asarray(problem.start_lengths)[:, None]
     assert isinstance(algorithm, Descent) and problem.samples_per_dim is not None
     k, m, paths = problem.target.latents, network.width, samples.normals.shape[1]
     given, most = k + m, len(entries.normals)
@@ -124,7 +125,7 @@ def two_sided_pass(
         arguments = (numbers, sizes[t], 1.0 - sizes[t] * decay, t)
         weights, memory = _moved(move.apply, arguments, weights, gradient, memory)
         if spherical:
-            weights = weights * (network.initial_norm / np.sqrt(np.mean(weights**2, axis=1, keepdims=True)))
+            weights = weights * (lengths / np.sqrt(np.mean(weights**2, axis=1, keepdims=True)))
         if network.train_second_layer:
             share = np.ones(paths, np.float32) if batches is None else batches.expected[t]
             slope = (found.second_layer_pull @ share / paths).astype(float)

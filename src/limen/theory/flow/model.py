@@ -87,8 +87,9 @@ def refuses(problem: object) -> str | None:
         return f"it needs the square loss, got {problem.loss.name}."
     if np.any(np.asarray(problem.network.bias) != 0.0):
         return "it needs bias 0."
-    if problem.network.initial_norm != 1.0:
-        return f"it needs initial_norm 1, got {problem.network.initial_norm:g}."
+    if problem.start_lengths != (1.0,) * problem.network.width:
+        longest = max(problem.start_lengths, key=lambda length: abs(length - 1.0))
+        return f"it needs neurons of length 1 at the start (initial_norm, diagonal of gram), got {longest:g}."
     return _kink(problem.network.activation) or problem.inputs.unlike_isotropic()
 
 
