@@ -10,6 +10,7 @@ from . import one_pass as one_pass
 from . import spectra as spectra
 from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .problem import Activation as Activation
 from .problem import Adam as Adam
 from .problem import BinaryMixture as BinaryMixture
@@ -43,7 +44,6 @@ from .result import load as load
 from .sweeps.sweep import Sweep as Sweep
 from .sweeps.sweep import sweep as sweep
 from .verbs import cite as cite
-from .verbs import compare as compare
 from .verbs import predict as predict
 from .verbs import simulate as simulate
 from .verbs import theories as theories

@@ -1,10 +1,9 @@
-"""The four verbs' first three: predict, simulate, compare; and what applies to a problem."""
+"""The first two of the four verbs, predict and simulate, and what applies to a problem."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from limen.citations import bibtex
-from limen.comparison import compare
 from limen.method import choose
 from limen.problem import Spec, TwoLayer
 from limen.problem.seeds import seed_list, whole
@@ -13,7 +12,7 @@ from limen.result import Result
 from limen.simulation.registry import REDUCTIONS, SIMULATORS
 from limen.theory.registry import THEORIES
 
-__all__ = ["cite", "compare", "predict", "seed_list", "simulate", "theories"]
+__all__ = ["cite", "predict", "seed_list", "simulate", "theories"]
 
 
 def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any) -> Result:
@@ -26,7 +25,7 @@ def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any
         options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
     """
     _check_labels(problem)
-    method = choose(THEORIES, problem, theory, "theory")
+    method = choose(THEORIES.named(theory, problem), problem, theory, "theory")
     method.check_options(options)
     if "seeds" in options:
         options["seeds"] = seed_list(options["seeds"])
@@ -55,7 +54,7 @@ def simulate(
     """
     d = whole("d", getattr(problem, "d", None) if d is None else d)
     _check_labels(problem)
-    method = choose(SIMULATORS, problem, simulator, "simulator")
+    method = choose(SIMULATORS.named(simulator, problem), problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)
     if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
         method = choose((reduction.chain,), problem, reduction.chain.name, "simulator")

@@ -221,12 +221,6 @@ def web(host: str, port: int, token: str | None, no_browser: bool) -> None:
 
 def main() -> None:
     """Runs the command line; a user's mistake is one sentence on standard error and exit code 2."""
-    # Read before jax and equinox are imported: lets jax cache compiled solves, whose status limen reads itself.
-    os.environ.setdefault("EQX_ON_ERROR", "nan")
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        import platformdirs
-
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(platformdirs.user_cache_path("limen") / "jax")
     listen()
     try:
         # With an exit asked for inside a command, what comes back is its code.
