@@ -105,7 +105,8 @@ def test_what_it_says():
     assert limen.theories(problem(ADAM))["entrywise"] == "applies"
     found = limen.predict(problem(ADAM), 2, paths=1024, scrambles=2)
     assert "in plain units step 0.1/√d, epsilon 0.01/√d" in found.status
-    wild = limen.predict(problem(limen.EntrywiseDescent(50.0, lambda g: g**3)), 6, paths=1024, scrambles=2)
+    square = limen.TwoLayer("z", limen.network(1, "square"), limen.EntrywiseDescent(1e4, lambda g: g), 2.0)
+    wild = limen.predict(square, 6, paths=1024, scrambles=2)
     assert not wild.ok and "diverge before step" in wild.status
     rough = limen.predict(problem(ADAM), 30, paths=256, scrambles=5)
     assert rough.ok or "take more paths" in rough.status

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,14 +28,20 @@ CITATIONS = ("saad1995", "goldt2019")
 BLOCK = 200
 
 
+class State(NamedTuple):
+    """What a step carries: weights, their velocity where there is momentum, the time where the rate follows it."""
+
+    weights: Weights
+    velocity: Weights | None
+    time: jax.Array | None
+
+
 def refuses(problem: object) -> str | None:
     """Why this simulator cannot run the problem, or None."""
     if not isinstance(problem, TwoLayer):
         return "it trains two-layer networks."
     if not problem.one_pass:
         return f"it runs OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
-    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
-        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
     return None
 
 
@@ -47,7 +53,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     """
     algorithm, m, k = problem.algorithm, problem.network.width, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
-    batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
+    batch, momentum = (algorithm.batch, algorithm.momentum) if isinstance(algorithm, OnePassSGD) else (1, 0.0)
     steps = steps_at(algorithm.rate, times, d * m)
     check_sgd_work(d, int(steps[-1]), batch, m, k)
     law, spectrum = problem.inputs.law, problem.inputs.spectrum
@@ -81,6 +87,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
         np.asarray(first / (d * batch)),
         np.asarray(second / (d * batch)),
+        None if not momentum else jnp.asarray(momentum, jnp.float32),
         jnp.asarray(problem.start_lengths, jnp.float32)[:, None],
         np.diff(steps, prepend=0),
         stream_key(seed, d, "samples"),
@@ -118,6 +125,7 @@ def _train(
     bias: jax.Array,
     rate: jax.Array,
     second_rate: jax.Array,
+    momentum: jax.Array | None,
     norm: jax.Array,
     intervals: jax.Array,
     key: jax.Array,
@@ -128,19 +136,22 @@ def _train(
     """
     (k, d), m = frame.shape, bias.size
 
-    def step(state: tuple[Weights, Any], x: jax.Array, y: jax.Array) -> tuple[Weights, Any]:
+    def step(state: State, x: jax.Array, y: jax.Array) -> State:
         """One step on a batch x (batch, d)."""
-        weights, t = state
+        weights, velocity, t = state
         gamma = 1.0 if schedule is None else schedule(t)
         first_rate, last_rate = ((gamma * part).astype(jnp.float32) for part in (rate, second_rate))
         gradient = loss_and_gradient(functions, weights, bias, x, y)[1]
-        first = weights.first - first_rate * gradient.first
+        push = Weights(-first_rate * gradient.first, -last_rate * gradient.second)
+        if velocity is not None and momentum is not None:
+            push = velocity = jax.tree.map(lambda kept, new: momentum * kept + new, velocity, push)
+        first = weights.first + push.first
         if spherical:
             first = first * (norm / jnp.linalg.norm(first, axis=1, keepdims=True))
-        moved = Weights(first, weights.second - last_rate * gradient.second)
-        return moved, None if t is None else t + gamma * rate * (batch / m)
+        moved = Weights(first, weights.second + push.second)
+        return State(moved, velocity, None if t is None else t + gamma * rate * (batch / m))
 
-    def run_block(carry: tuple[tuple[Weights, Any], jax.Array, jax.Array]) -> Any:
+    def run_block(carry: tuple[State, jax.Array, jax.Array]) -> Any:
         state, key, left = carry
         key, input_key, label_key = jax.random.split(key, 3)
         x = draw_inputs(input_key, (block, batch, d), law)
@@ -152,13 +163,14 @@ def _train(
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
         return state, key, left - count
 
-    def interval(carry: tuple[tuple[Weights, Any], jax.Array], length: jax.Array) -> Any:
+    def interval(carry: tuple[State, jax.Array], length: jax.Array) -> Any:
         state, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
         return (state, key), observe(state[0], frame) if blocks is None else observe_blocks(state[0], frame, blocks)
 
     # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
     time_zero = None if schedule is None else jnp.zeros((), jnp.float64)
-    return jax.lax.scan(interval, ((weights, time_zero), key), intervals)[1]
+    velocity = None if momentum is None else jax.tree.map(jnp.zeros_like, weights)
+    return jax.lax.scan(interval, (State(weights, velocity, time_zero), key), intervals)[1]
 
 
 one_pass_sgd = Method("one-pass-sgd", "simulation", CITATIONS, refuses, solve)

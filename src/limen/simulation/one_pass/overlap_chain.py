@@ -46,6 +46,8 @@ _ROUNDING = 1e-10
 def refuses(problem: object) -> str | None:
     """Why the chain cannot run the problem, or None."""
     reason = training_refuses(problem)
+    if reason is None and isinstance(problem, TwoLayer) and getattr(problem.algorithm, "momentum", 0.0):
+        reason = "it needs momentum 0: overlaps with velocities are not in it."
     if reason is None and isinstance(problem, TwoLayer) and problem.inputs.law != "gaussian":
         reason = f"overlaps are a Markov chain on Gaussian inputs only, not {problem.inputs.law}."
     return reason

@@ -52,6 +52,8 @@ def fluctuations(
     entries, $n=p(p+k+1)$, and each step costs $n$ right-hand sides: for $p$ up to about 10.
     """
     reason = refuses(problem)
+    if reason is None and getattr(problem.algorithm, "momentum", 0.0):
+        reason = "it needs momentum 0."
     if reason is not None:
         raise InputError(f"fluctuations do not apply: {reason}")
     p, k = problem.network.width, problem.target.latents

@@ -1,5 +1,6 @@
 r"""The overlap equations as a theory of `TwoLayer` with one-pass SGD, for any activation, target and loss."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -35,8 +36,6 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not problem.one_pass:
         return f"it solves OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
-    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
-        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
     return problem.inputs.unlike_isotropic()
 
 
@@ -55,7 +54,15 @@ def solve(
     the limit. Without them the start must be an `OverlapStart` that fixes the Gram matrix, or (without `gram`)
     students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and network
     are committees of one activation with zero bias and square loss; otherwise averages over `points` frozen points.
+
+    Momentum $\beta$ forgets within $1/(1-\beta)$ steps, during which nothing moves as $d\to\infty$: the limit is that
+    of the rate $\gamma/(1-\beta)$, its noise included, whose clock runs $1/(1-\beta)$ times as fast.
     """
+    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
+        kept = 1.0 - problem.algorithm.momentum
+        faster = problem.model_copy(update={"algorithm": without_momentum(problem.algorithm)})
+        found = solve(faster, times / kept, d, seeds, tolerance, points)
+        return replace(found, dataset=found.dataset.assign_coords(time=times))
     population, teacher_weights = population_of(problem, points)
     motion = problem_motion(problem, times)
     tolerance = checked_tolerance(tolerance, problem.network.activation)
@@ -80,6 +87,17 @@ def solve(
         symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
         found = flow_findings(path, times, population, motion, symmetry)
     return with_losses(problem, found) if isinstance(population, SampledPopulation) else found
+
+
+def without_momentum(algorithm: OnePassSGD) -> OnePassSGD:
+    r"""The algorithm without momentum that has the same limit, in its own time: the rate over $1-\beta$."""
+    kept, rate = 1.0 - algorithm.momentum, algorithm.rate
+    if isinstance(rate, str):
+        slower = re.sub(r"\bt\b", f"({kept!r}*t)", rate)
+        faster: float | str = f"({slower})/{kept!r}"
+    else:
+        faster = rate / kept
+    return algorithm.model_copy(update={"rate": faster, "momentum": 0.0})
 
 
 def with_losses(problem: TwoLayer, found: Findings) -> Findings:
