@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 import limen
+from limen.problem import InputError
 
 
 def linear_neuron(samples_per_dim: float = 2.0, step: float = 0.5, noise: float = 0.3) -> limen.TwoLayer:
@@ -189,3 +190,19 @@ def test_the_memory_estimate_is_what_is_taken(problem, steps):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert checked_memory(problem, steps, 4096, isotropic) == pytest.approx(peak, rel=0.1)
+
+
+def test_paths_are_raised_until_their_sets_agree_or_it_is_said_that_they_do_not():
+    wild = limen.TwoLayer(
+        limen.target("z**2+0.1*z", noise=0.5), limen.network(1, "gelu"), limen.GradientDescent(1.0), 8.0
+    )
+    few = limen.predict(wild, 9, paths=1024)
+    assert not few.ok and "not to be trusted from step" in few.status
+    loose = limen.predict(wild, 9, tolerance=0.03)
+    assert loose.ok and loose.statistics["path_error"] < 0.03 and loose.statistics["paths"] >= 4096
+    # The value of 65536 paths, and of training at d = 1000: 2.709 and 2.715(12).
+    assert float(loose.dataset.gram[-1].squeeze()) == pytest.approx(2.709, rel=0.05)
+    calm = limen.TwoLayer("z", limen.network(1, "tanh"), limen.GradientDescent(0.5), 5.0)
+    assert limen.predict(calm, 4).statistics["paths"] == 4096
+    with pytest.raises(InputError, match="tolerance must be between"):
+        limen.predict(calm, 4, tolerance=0.0)

@@ -21,7 +21,8 @@ class OverlapStart(Spec):
 
     `overlap` is one number (every neuron, every latent direction), or a row per neuron. Without `gram`
     the parts orthogonal to the target are independent random directions and $Q_{jj}$ is `initial_norm`². With
-    `gram` its diagonal says how long each neuron is, whatever `initial_norm`; algorithms on the sphere keep that length.
+    `gram` its diagonal says how long each neuron is, whatever `initial_norm`; algorithms on the sphere
+    keep that length.
     """
 
     overlap: Annotated[float | tuple[tuple[float, ...], ...], BeforeValidator(nested_tuple)]

@@ -38,7 +38,7 @@ def solve(
 
     or by another rule of `limen.problem.algorithms`, $n$ the nearest whole number to $\delta d$, and reports at exactly
     `times` (whole steps). The second layer moves only where the network trains it; weight decay acts on the first
-    layer; `spherical` puts each $\theta_j$ back to the length it started with after each step. Mini-batches hold the whole
+    layer; `spherical` puts each $\theta_j$ back to its first length after each step. Mini-batches hold the whole
     part of $bn$ samples, all different: drawn anew at each step (`replacement`), or cut from a new random order in each
     epoch. The coordinate `epoch` then counts passes. Train loss is over the whole sample.
 

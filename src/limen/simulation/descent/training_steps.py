@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, start lengths (m, 1), and $\sqrt d$."""
+    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, lengths (m, 1), and $\sqrt d$."""
 
     steps: jax.Array
     shrinkages: jax.Array

@@ -24,11 +24,15 @@ from limen.theory.descent.coordinates import Coordinates, draw_coordinates
 from limen.theory.descent.finite_dimension import PATHS, draw_points, runs
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
+from limen.theory.descent.path_error import path_error
 from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
 # Variables along (time, time2, neuron, neuron2) are reported up to this many entries.
 MOST_ENTRIES = 4e6
+TOLERANCE = 0.01
+# Paths are not raised beyond this many operations: some ten seconds.
+MOST_OPERATIONS = 1e11
 
 
 class Scramble(NamedTuple):
@@ -73,6 +77,7 @@ def solve(
     seed: int = 0,
     d: int | None = None,
     seeds: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
 ) -> Findings:
     r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), or at dimension `d`.
 
@@ -87,11 +92,14 @@ def solve(
     `finite_dimension.runs`.
 
     Args:
-        paths: points of a set, a power of two; 4096, or 16384 where no responses are computed.
+        paths: points of a set, a power of two; by default 4096 (16384 where no responses are computed), and four times
+            as many, up to twice, where the sets differ by more than `tolerance`.
         scrambles: number of sets, 5 by default; with `d` every row is one.
         seed: of the sets.
         d: the dimension.
         seeds: the rows at dimension `d`.
+        tolerance: largest error of a median over the sets, in parts of the size of its variable; 0.01 by default. Where
+            it is not reached `ok` is False, and the status says from which step on the sets differ.
 
     Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass`, which leaves out
     `response`, `hard_variance` and `amplification`; inputs of several variances leave out the latter two.
@@ -103,8 +111,9 @@ def solve(
     if reason is not None:
         raise InputError(f"descent does not apply: {reason}")
     if d is not None:
-        if scrambles is not None:
-            raise InputError(f"scrambles must be left out with d, where every row has its own set, got {scrambles}.")
+        for name, value in (("scrambles", scrambles), ("tolerance", tolerance)):
+            if value is not None:
+                raise InputError(f"{name} must be left out with d, where every row has its own set, got {value}.")
         return runs(problem, times, d, 32 if seeds is None else seeds, paths, seed)
     if seeds is not None:
         raise InputError("seeds need d, the dimension at which runs differ.")
@@ -113,26 +122,57 @@ def solve(
     scrambles = 5 if scrambles is None else scrambles
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
+    tolerance = TOLERANCE if tolerance is None else tolerance
+    if not 1e-6 <= tolerance <= 1.0:
+        raise InputError(f"tolerance must be between 1e-6 and 1, got {tolerance}.")
     sets = range(1000 * seed, 1000 * seed + scrambles)
     reason = without_responses(problem)
-    if reason is None:
-        paths = 4096 if paths is None else paths
-        memory = checked_memory(problem, steps, paths, spectrum)
-        found = [_observables(problem, run_scramble(problem, steps, paths, i, spectrum), spectrum, grid) for i in sets]
-    else:
-        paths = PATHS if paths is None else paths
-        memory = checked_run_memory(problem, steps, paths)
-        found = [run_observables(problem, conditioned_set(problem, steps, paths, i), grid) for i in sets]
-    dataset = median_of_sets(found, grid)
-    diverged = bool(~np.isfinite(dataset.train_loss.values).all())
+
+    def medians(points: int) -> tuple[xr.Dataset, float]:
+        if reason is None:
+            memory = checked_memory(problem, steps, points, spectrum)
+            passes = (run_scramble(problem, steps, points, i, spectrum) for i in sets)
+            found = [_observables(problem, one, spectrum, grid) for one in passes]
+        else:
+            memory = checked_run_memory(problem, steps, points)
+            found = [run_observables(problem, conditioned_set(problem, steps, points, i), grid) for i in sets]
+        return median_of_sets(found, grid), memory
+
+    first = 4096 if reason is None else PATHS
+    raised = [] if paths is not None else [4 * first, 16 * first]
+    paths = first if paths is None else paths
+    dataset, memory = medians(paths)
+    error = path_error(dataset, scrambles, tolerance)
+    for more in raised:
+        if error.first is None or diverges(dataset) or _work(problem, steps, more) > MOST_OPERATIONS:
+            break
+        paths = more
+        dataset, memory = medians(paths)
+        error = path_error(dataset, scrambles, tolerance)
+    diverged = diverges(dataset)
     status = f"median of {scrambles} sets of {paths} paths."
     if reason is not None:
         status = f"{status[:-1]}, without responses ({reason.split(':')[0].rstrip('.')})."
     if diverged:
         first = grid[~np.isfinite(dataset.train_loss.values)][0]
         status = f"the weights diverge before step {first:g}: take a smaller step than {_step(problem)}."
-    statistics = {"memory": memory}
-    return Findings(dataset, not diverged, status, statistics)
+    elif error.first is not None:
+        status = (
+            f"sets of {paths} paths differ by {error.largest:.1%} of a variable's size, more than the tolerance "
+            f"{tolerance:g}: not to be trusted from step {error.first:g} on; take more paths or fewer steps."
+        )
+    statistics = {"memory": memory, "paths": float(paths), "path_error": error.largest}
+    return Findings(dataset, not diverged and error.first is None, status, statistics)
+
+
+def diverges(dataset: xr.Dataset) -> bool:
+    """Whether the weights stop being finite."""
+    return bool(~np.isfinite(dataset.train_loss.values).all())
+
+
+def _work(problem: TwoLayer, steps: int, paths: int) -> float:
+    """Operations of all sets, roughly, where responses are computed."""
+    return 2.0 * paths * float(steps * problem.network.width) ** 3
 
 
 def run_scramble(problem: TwoLayer, steps: int, paths: int, seed: int, spectrum: InputVariances) -> Scramble:

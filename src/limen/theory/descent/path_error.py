@@ -1,0 +1,32 @@
+"""How far sets of paths differ, and from which step on their median is not to be trusted."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+WATCHED = ("train_loss", "test_loss", "overlap", "gram", "second_layer")
+# A median of n normal values varies by this much more than their mean.
+OF_A_MEDIAN = 1.2533
+
+
+class PathError(NamedTuple):
+    """The largest error of a watched variable, in parts of its largest size so far, and the first step at which one is
+    beyond the tolerance (None where none is)."""
+
+    largest: float
+    first: float | None
+
+
+def path_error(dataset: xr.Dataset, sets: int, tolerance: float) -> PathError:
+    """The error of the medians in `dataset`, from the spread between `sets` sets; steps that diverged are left out."""
+    worst = np.zeros(dataset.sizes["time"])
+    for name in WATCHED:
+        values = np.abs(dataset[name].values.reshape(len(worst), -1))
+        error = dataset[f"{name}_spread"].values.reshape(len(worst), -1) * OF_A_MEDIAN / sets**0.5
+        size = np.maximum.accumulate(values.max(axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            worst = np.fmax(worst, error.max(axis=1) / np.where(size > 0.0, size, 1.0))
+    beyond = np.flatnonzero(worst > tolerance)
+    first = float(dataset["time"].values[beyond[0]]) if beyond.size else None
+    return PathError(float(np.nanmax(worst)), first)
