@@ -27,7 +27,7 @@ def runs_of(experiment, seeds):
 
 def test_tokens_collapse_along_the_transition_curve():
     experiment = AttentionClustering(tokens=16, d=1024, horizon=15.0, largest_beta=5.0)
-    theory, runs = experiment.theory(), runs_of(experiment, range(10))
+    theory, runs = experiment.theory(), runs_of(experiment, range(16))
     assert runs.ok
     assert experiment.compare(theory, runs).verdict == "agrees"
     late = finite_dimension_hitting_time(16, 1024, 1.1 * experiment.collapsing())
@@ -54,7 +54,7 @@ def test_clouds_merge_at_the_time_of_two_clusters():
     runs = runs_of(experiment, range(8))
     assert experiment.compare(experiment.theory(), runs).verdict == "agrees"
     for wrong in (AttentionMetastability(beta=6.6), AttentionMetastability(beta=6.0, share=0.95)):
-        assert experiment.compare(wrong.theory(), runs).verdict == "disagrees"
+        assert experiment.compare(replace(wrong.theory(), spec=runs.spec), runs).verdict == "disagrees"
 
 
 def test_the_staircase_only_falls_and_its_energy_only_rises():

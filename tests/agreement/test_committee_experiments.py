@@ -1,5 +1,7 @@
 """The experiments of committees under one-pass SGD at reduced size, each with a twin that carries a planted error."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,7 @@ def test_specialisation_and_a_rate_a_tenth_off(monkeypatch):
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees", str(comparison)
     twin = experiment.model_copy(update={"rate": 4.4}).theory(seeds)
-    assert experiment.compare(twin, simulation).verdict == "disagrees"
+    assert experiment.compare(replace(twin, spec=simulation.spec), simulation).verdict == "disagrees"
     own, other = (theory.dataset[name].mean("seed").values for name in ("own_overlap", "other_overlap"))
     assert own[0] == pytest.approx(0.4) and other[0] == pytest.approx(0.0, abs=1e-12)
 
@@ -55,7 +57,7 @@ def test_regimes_and_dropped_label_noise():
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees", str(comparison)
     twin = experiment.model_copy(update={"noise": 0.0}).theory()
-    assert experiment.compare(twin, simulation).verdict == "disagrees"
+    assert experiment.compare(replace(twin, spec=simulation.spec), simulation).verdict == "disagrees"
     final = theory.dataset.final_risk.values
     assert (np.diff(final) < 0).all(), "more noise, more risk"
     assert final[-1] > theory.dataset.gradient_flow_risk.values[-1]

@@ -55,7 +55,7 @@ def test_the_xor_flow_is_followed_and_a_wrong_step_is_seen():
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.12, comparison
     wrong = TRAINING.model_copy(update={"step": 2.0}).theory()
-    assert TRAINING.compare(wrong, simulation).verdict == "disagrees"
+    assert TRAINING.compare(replace(wrong, spec=simulation.spec), simulation).verdict == "disagrees"
 
 
 def test_both_layers_of_a_network_that_found_two_clouds():
@@ -66,7 +66,7 @@ def test_both_layers_of_a_network_that_found_two_clouds():
     headline = NETWORK.headline(theory, simulation)
     assert headline["theory"]["clouds_found"] == headline["simulation"]["clouds_found"] == 2.0
     wrong = NETWORK.model_copy(update={"penalty": 0.04}).theory()
-    assert NETWORK.compare(wrong, simulation).verdict == "disagrees"
+    assert NETWORK.compare(replace(wrong, spec=simulation.spec), simulation).verdict == "disagrees"
 
 
 @pytest.mark.slow
@@ -85,14 +85,14 @@ def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen()
     # Two sizes: at time 0 a random vector has the squared alignment k/d with any k eigenvectors.
     sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 10) for d in (75, 150)]
     theory = ALIGNMENT.theory()
-    comparison = compare(theory, sizes, ALIGNMENT.compared)
+    comparison = compare(theory, sizes, ALIGNMENT.compared, differing=("d",))
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.15, comparison
     for name in ("alignment_squared", "leading_sum"):
         planted = replace(theory, dataset=theory.dataset.assign({name: 1.25 * theory.dataset[name]}))
-        assert compare(planted, sizes, (name,)).verdict == "disagrees"
+        assert compare(planted, sizes, (name,), differing=("d",)).verdict == "disagrees"
     wrong = ALIGNMENT.model_copy(update={"test_samples_per_dim": 80.0}).theory()
-    assert compare(wrong, sizes, ALIGNMENT.compared).verdict == "disagrees"
+    assert compare(wrong, sizes, ALIGNMENT.compared, differing=("d", "test_samples_per_dim")).verdict == "disagrees"
 
 
 @pytest.mark.slow

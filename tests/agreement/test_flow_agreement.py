@@ -102,6 +102,7 @@ def test_planted_errors_in_projected_descent_are_caught(twin):
         "noise": lambda: descent_theory(projected(without_noise(LEARNING), 1.0)),
         "times": lambda: with_swapped_times(descent_theory(projected(LEARNING, 1.0))),
     }[twin]()
+    wrong = replace(wrong, spec=projected_runs()[0].spec)
     comparison = limen.compare(wrong, projected_runs(), DESCENT_VARIABLES)
     assert comparison.verdict == "disagrees", str(comparison)
 

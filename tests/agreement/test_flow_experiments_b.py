@@ -1,6 +1,7 @@
 """Experiments on noise fitting and on bounds: the sampled Gaussian model and learning networks must agree with the
 theory, planted errors must be caught, and bounds must bound."""
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -40,7 +41,7 @@ def test_growth_of_the_second_layer_at_a_small_size():
 
 def test_a_wrong_start_of_the_second_layer_is_caught():
     wrong = SMALL_GROWTH.model_copy(update={"second_layer": 0.45})
-    comparison = SMALL_GROWTH.compare(wrong.theory(), small_runs())
+    comparison = SMALL_GROWTH.compare(replace(wrong.theory(), spec=small_runs().spec), small_runs())
     assert comparison.verdict == "disagrees", str(comparison)
 
 
@@ -65,7 +66,7 @@ def default_runs(kind: type[Experiment]) -> Result:
 
 
 def compared(kind: type[Experiment], **planted: float) -> Comparison:
-    return kind().compare(kind(**planted).theory(), default_runs(kind))
+    return kind().compare(replace(kind(**planted).theory(), spec=default_runs(kind).spec), default_runs(kind))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Gradient descent through the escape from a hard direction, at finite dimension; planted errors must be caught."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -76,13 +78,14 @@ def test_without_the_noise_of_the_sample_the_escape_comes_late(grokking_runs):
 def test_a_pinned_overlap_never_generalises(grokking_runs):
     """The limit of infinite dimension alone."""
     pinned = grokking_theory(GROKKING.model_copy(update={"d": 10**8}))
-    twin = GROKKING.compare(pinned, grokking_runs)
+    twin = GROKKING.compare(replace(pinned, spec=grokking_runs.spec), grokking_runs)
     assert twin["test_loss"].verdict == "disagrees", str(twin)
 
 
 @pytest.mark.slow
 def test_a_step_a_fifth_longer_is_noticed(grokking_runs):
-    twin = GROKKING.compare(grokking_theory(GROKKING.model_copy(update={"step": 1.44})), grokking_runs)
+    longer = grokking_theory(GROKKING.model_copy(update={"step": 1.44}))
+    twin = GROKKING.compare(replace(longer, spec=grokking_runs.spec), grokking_runs)
     assert twin.verdict == "disagrees", str(twin)
 
 

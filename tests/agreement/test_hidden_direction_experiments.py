@@ -23,10 +23,12 @@ def test_fluctuations_along_hard_directions():
     theory, simulation = small.theory(), runs(small, 20)
     assert small.compare(theory, simulation).verdict != "disagrees"
     # Planted: a step 20% too long.
-    longer = small.compare(HardDirections(d=200, steps=6, step=1.2).theory(), simulation)
+    longer = replace(HardDirections(d=200, steps=6, step=1.2).theory(), spec=simulation.spec)
+    longer = small.compare(longer, simulation)
     assert longer["hard_length"].verdict == longer["amplification"].verdict == "disagrees"
     # Planted: twice the samples. More amplification and less noise hardly change the length, as they should not.
-    more = small.compare(HardDirections(d=200, steps=6, samples_per_dim=12).theory(), simulation)
+    more = replace(HardDirections(d=200, steps=6, samples_per_dim=12).theory(), spec=simulation.spec)
+    more = small.compare(more, simulation)
     assert more["amplification"].verdict == more["easy_overlap"].verdict == "disagrees"
     # Planted: the noise of the sample is forgotten, so that only the start is amplified.
     quiet = replace(theory, dataset=theory.dataset.assign(hard_length=theory.dataset.amplification))
@@ -50,10 +52,10 @@ def test_spectra_along_training():
     assert small.compare(small.theory(), simulation).verdict != "disagrees"
     # Planted: fewer samples, and a step of no length.
     fewer = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(3, 9)).theory()
-    fewer = replace(fewer, dataset=fewer.dataset.assign_coords(samples_per_dim=[4.0, 12.0]))
+    fewer = replace(fewer, spec=simulation.spec, dataset=fewer.dataset.assign_coords(samples_per_dim=[4.0, 12.0]))
     assert small.compare(fewer, simulation).verdict == "disagrees"
     still = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(4, 12), step=0.001).theory()
-    assert small.compare(still, simulation)["unstable_share"].verdict == "disagrees"
+    assert small.compare(replace(still, spec=simulation.spec), simulation)["unstable_share"].verdict == "disagrees"
 
 
 @pytest.mark.slow
@@ -65,7 +67,7 @@ def test_the_witness_of_a_threshold():
     assert abs(numbers["simulation"]["witness_crossing"] - numbers["theory"]["witness_crossing"]) < 0.6
     # Planted: the Hessian of the start.
     early = FeatureThreshold(d=150, steps=2, ratios=(2, 4, 8), witness_step=0).theory()
-    assert small.compare(early, simulation).verdict == "disagrees"
+    assert small.compare(replace(early, spec=simulation.spec), simulation).verdict == "disagrees"
 
 
 @pytest.mark.parametrize(

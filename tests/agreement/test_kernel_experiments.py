@@ -20,11 +20,11 @@ CASES = {
     "marchenko-pastur, more dimensions than samples": (
         MarchenkoPasturBulk(d=200, ratio=2.0, values="1", weights="1"), 16, 0.05, [{"ratio": 2.2}],
     ),
-    "bbp-transition": (BBPTransition(d=200), 48, 0.08, [{"ratio": 0.55}]),
+    "bbp-transition": (BBPTransition(d=200), 48, 0.09, [{"ratio": 0.55}]),
     "double-descent": (DoubleDescent(d=100), 60, 0.1, [{"noise": 0.1}, {"signal": 1.1}]),
     "ridge-early-stopping": (RidgeEarlyStopping(d=100), 60, 0.2, [{"noise": 0.3}, {"signal": 1.2}]),
     "random-features": (RandomFeaturesPeak(d=40), 48, 0.2, [{"noise": 0.0}, {"ridges": (0.002, 0.02, 0.2)}]),
-    "random-features-flow": (RandomFeaturesFlow(d=40), 60, 0.12, [{"noise": 0.0}, {"nonlinear": 0.0}]),
+    "random-features-flow": (RandomFeaturesFlow(d=40), 60, 0.14, [{"noise": 0.0}, {"nonlinear": 0.0}]),
 }  # fmt: skip
 
 
@@ -45,7 +45,8 @@ def test_the_simulation_does_not_contradict_the_theory_and_the_twins_do(case):
         # The wrong values stand at the right places, else the comparison would refuse the coordinates.
         right = {name: theory.dataset[name].copy(data=twin.dataset[name].values) for name in theory.dataset.data_vars}
         wrong = replace(theory, dataset=theory.dataset.assign(right))
-        assert experiment.compare(wrong, simulation).verdict == "disagrees", changes
+        # Some of these errors move no variable by more than the resolution of 1%.
+        assert experiment.compare(wrong, simulation).judged(resolution=0.001).verdict == "disagrees", changes
 
 
 def test_without_the_tracy_widom_shift_edges_disagree():
@@ -54,7 +55,8 @@ def test_without_the_tracy_widom_shift_edges_disagree():
     theory = experiment.theory()
     assert experiment.compare(theory, simulation)["edge_eigenvalue"].verdict == "agrees"
     limit = theory.dataset.assign(edge_eigenvalue=theory.dataset.bulk_edge)
-    assert experiment.compare(replace(theory, dataset=limit), simulation)["edge_eigenvalue"].verdict == "disagrees"
+    unshifted = experiment.compare(replace(theory, dataset=limit), simulation).judged(resolution=0.001)
+    assert unshifted["edge_eigenvalue"].verdict == "disagrees"
 
 
 def test_closed_forms_of_double_descent():

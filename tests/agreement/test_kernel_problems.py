@@ -35,7 +35,7 @@ def test_ridge_agrees(ridge_run):
 @pytest.mark.parametrize("planted", [{"noise": 0.0}, {"ridge": 0.0}, {"ratio": 0.66}])
 def test_planted_errors_of_ridge_are_caught(ridge_run, planted):
     wrong = limen.predict(changed(RIDGE, **planted), RIDGE_TIMES)
-    assert limen.compare(wrong, ridge_run).verdict == "disagrees"
+    assert limen.compare(wrong, ridge_run, differing=tuple(planted)).verdict == "disagrees"
 
 
 def test_random_features_agree(features_run):
@@ -47,7 +47,7 @@ def test_random_features_agree(features_run):
 @pytest.mark.parametrize("planted", [{"noise": 0.0}, {"ridge": 0.0}, {"nonlinear": 0.0}, {"samples_per_dim": 2.4}])
 def test_planted_errors_of_random_features_are_caught(features_run, planted):
     wrong = limen.predict(changed(FEATURES, **planted), FEATURES_TIMES)
-    assert limen.compare(wrong, features_run).verdict == "disagrees"
+    assert limen.compare(wrong, features_run, differing=tuple(planted)).verdict == "disagrees"
 
 
 def test_the_flow_ends_at_the_closed_forms():

@@ -20,7 +20,7 @@ def verdicts(experiment, twin, seeds):
     simulation = merge([experiment.simulate(seed) for seed in range(seeds)])
     numbers = tuple(range(seeds)) if experiment.paired else ()
     right = experiment.compare(experiment.theory(numbers), simulation).verdict
-    return right, experiment.compare(twin.theory(numbers), simulation).verdict
+    return right, experiment.compare(replace(twin.theory(numbers), spec=simulation.spec), simulation).verdict
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """Spherical SGD on phase retrieval: the logistic solution, the noise of SGD, and planted errors that must be caught."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -87,7 +89,7 @@ def test_planted_errors_are_caught(simulation, planted, monkeypatch):
     elif planted == "label noise":
         wrong = PhaseRetrievalSGD(rate=EXPERIMENT.rate, noise=0.0, d=EXPERIMENT.d)
         monkeypatch.setattr(PhaseRetrievalSGD, "times", lambda self: theory.dataset.time.values)
-        theory = wrong.theory(SEEDS)
+        theory = replace(wrong.theory(SEEDS), spec=simulation.spec)
     else:
         flipped = theory.dataset.excess_risk.values[:, ::-1]
         theory = type(theory)(theory.dataset.assign(excess_risk=(("seed", "time"), flipped)), theory.spec, "theory")

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 
 from limen.comparison.measure import measure
 from limen.comparison.pairs import check_seeds, check_specs, matched, shared_variables, size_of
+from limen.comparison.sizes import over_sizes
 from limen.comparison.verdict import RESOLUTION, TOLERANCE, Comparison, check_rule, judge
+from limen.problem.spec import InputError
 from limen.result import Result
 
 
@@ -46,6 +48,22 @@ def compare(
     check_specs(pairs, differing)
     names = shared_variables(pairs, variables)
     check_seeds(pairs)
-    measured = [measure(name, pairs) for name in names]
+    sizes = tuple(size_of(pair[1]) for pair in pairs)
+    measured = [over_sizes([measure(name, pair) for pair in pairs], sizes) for name in names]
     caveat = str(pairs[-1][0].dataset.attrs.get("caveat", ""))
-    return judge(measured, tuple(size_of(pair[1]) for pair in pairs), resolution, tolerance, caveat)
+    return judge(measured, sizes, resolution, tolerance, caveat)
+
+
+def compare_sizes(comparisons: Sequence[Comparison]) -> Comparison:
+    """Comparisons of one experiment at several sizes as one: what falls with size is taken out, as in `compare`.
+
+    The variables must have the same points at every size.
+    """
+    ordered = sorted(comparisons, key=lambda one: one.sizes[-1])
+    if not ordered:
+        raise InputError("there is no comparison to make one of.")
+    last, sizes = ordered[-1], [one.sizes[-1] for one in ordered]
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"sizes must be distinct, got {', '.join(map(str, sizes))}.")
+    measured = [over_sizes([one[v.name].measured for one in ordered], sizes) for v in last.variables]
+    return judge(measured, tuple(sizes), last.resolution, last.tolerance, last.caveat)

@@ -1,15 +1,12 @@
 """One variable, point by point: deviation, band, finite-size part, all as parts of the variable's range."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from limen.comparison.bands import count_band, outcome_band, simultaneous_band
-from limen.comparison.pairs import Pair, size_of
-from limen.comparison.sizes import combined_band, finite_size_part
-from limen.problem.spec import InputError
+from limen.comparison.pairs import Pair
 
 FEWEST_SEEDS = 5
 # The theory's own error is a standard deviation: 99% of a normal law lie within this many.
@@ -18,64 +15,54 @@ OWN_ERRORS = 2.576
 
 @dataclass(frozen=True)
 class Measured:
-    """A variable at its points, flattened; all are parts of its range.
+    """A variable at its points, flattened; all are parts of its range `scale`.
 
-    `deviation` is simulation minus theory, averaged over seeds; `band` the half-width of its simultaneous 99% band, of
-    which `own` comes from the theory's own error; `allowance` the part that falls with size. `diverged` counts points
-    where both witnesses left the finite numbers, `broken` says where only one of them did.
+    `deviation` is simulation minus theory, averaged over seeds, `error` its standard error; `band` the half-width of
+    its simultaneous 99% band, of which `own` is the theory's own error; `allowance` the part that falls with size as
+    the power `order`. `diverged` are the points where both witnesses left the finite numbers, `broken` says who alone
+    did, and at which point first.
     """
 
     name: str
+    variable: xr.DataArray
+    scale: float
+    order: float
+    seeds: int
     deviation: np.ndarray
+    error: np.ndarray
     band: np.ndarray
     own: np.ndarray
     allowance: np.ndarray
-    variable: xr.DataArray
-    seeds: int
+    diverged: np.ndarray
     broken: tuple[str, int] | None = None
-    diverged: int = 0
-    both_from: int | None = None
 
     def place(self, at: int) -> dict[str, float]:
         """Coordinates of a point."""
         return _place(self.variable, at)
 
 
-def measure(name: str, pairs: Sequence[Pair]) -> Measured:
-    """Deviation and band of one variable.
-
-    Args:
-        name: a variable that both witnesses have.
-        pairs: theory and simulation at each size, the largest last.
-    """
-    theory, simulation = (result.dataset[name] for result in pairs[-1])
+def measure(name: str, pair: Pair) -> Measured:
+    """Deviation and band of one variable that theory and simulation have."""
+    theory, simulation = (result.dataset[name] for result in pair)
     scale = variable_range(theory, simulation)
-    differences = [_rows(name, pair)[0] / scale for pair in pairs]
-    last = differences[-1]
-    points = last.shape[1]
-    zero = np.zeros(points)
-    broken, both = _not_finite(pairs[-1], name)
+    order = float(pair[0].dataset.attrs.get("finite_size_order", 1.0))
+    differences = _rows(name, pair)[0] / scale
+    seeds, points = differences.shape
+    zero, unknown = np.zeros(points), np.full(points, np.nan)
+    broken, both = _not_finite(pair, name)
+
+    def found(deviation: np.ndarray, error: np.ndarray, band: np.ndarray, own: np.ndarray) -> Measured:
+        return Measured(name, simulation, scale, order, seeds, deviation, error, band, own, zero, both, broken)
+
     if broken is not None:
-        return Measured(name, zero, zero, zero, zero, simulation, last.shape[0], broken)
-    both_from = int(both.argmax()) if both.any() else None
-    differences = [np.where(both, 0.0, part) for part in differences]
-    if any(not np.isfinite(part).all() for part in differences):
-        raise InputError(f"{name} is not finite at a smaller size: leave that size out.")
-    mean = differences[-1].mean(axis=0)
-    seeds = min(part.shape[0] for part in differences)
+        return found(unknown, unknown, unknown, zero)
+    differences = np.where(both, 0.0, differences)
+    mean = differences.mean(axis=0)
     if seeds < FEWEST_SEEDS:
-        return Measured(
-            name, mean, np.full(points, np.nan), zero, zero, simulation, seeds, None, int(both.sum()), both_from
-        )
-    own = np.where(both, 0.0, OWN_ERRORS * _own_error(name, pairs[-1]) / scale)
-    bands = [_band(name, pair, part, scale) for pair, part in zip(pairs, differences, strict=True)]
-    sizes = np.array([size_of(pair[1]) for pair in pairs], dtype=float)
-    errors = [part.std(axis=0, ddof=1) / np.sqrt(part.shape[0]) for part in differences]
-    order = float(pairs[-1][0].dataset.attrs.get("finite_size_order", 1.0))
-    means = np.array([part.mean(axis=0) for part in differences])
-    allowance, weights = finite_size_part(sizes, means, np.array(errors), order)
-    band = combined_band(weights, [np.where(both, 0.0, part) for part in bands]) + own
-    return Measured(name, mean, band, own, allowance, simulation, seeds, None, int(both.sum()), both_from)
+        return found(mean, unknown, unknown, zero)
+    own = np.where(both, 0.0, OWN_ERRORS * _own_error(name, pair) / scale)
+    band = np.where(both, 0.0, _band(name, pair, differences, scale))
+    return found(mean, differences.std(axis=0, ddof=1) / np.sqrt(seeds), band + own, own)
 
 
 def variable_range(theory: xr.DataArray, simulation: xr.DataArray) -> float:

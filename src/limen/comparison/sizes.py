@@ -1,11 +1,37 @@
 """Several sizes: what of a deviation falls as the size grows, as far as the data show it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from limen.comparison.measure import FEWEST_SEEDS, Measured
+from limen.problem.spec import InputError
+
 # A slope of fewer standard errors than this is not shown.
 SHOWN = 2.0
+
+
+def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
+    """One variable at several increasing sizes: the largest, with the allowance that all of them show."""
+    last = measured[-1]
+    if len(measured) == 1 or any(one.broken or one.seeds < FEWEST_SEEDS for one in measured):
+        return next((one for one in reversed(measured) if one.broken or one.seeds < FEWEST_SEEDS), last)
+    for one, size in zip(measured, sizes, strict=True):
+        if not _same_points(one, last):
+            raise InputError(
+                f"{last.name} has other points at size {size} than at size {sizes[-1]}: compare the sizes one by one."
+            )
+        if (one.diverged != last.diverged).any():
+            raise InputError(f"{last.name} diverges at other points at size {size} than at size {sizes[-1]}.")
+    scales = np.array([[one.scale / last.scale] for one in measured])
+    means, errors, bands = (
+        scales * np.array([getattr(one, name) for one in measured]) for name in ("deviation", "error", "band")
+    )
+    bands -= scales * np.array([one.own for one in measured])
+    allowance, weights = finite_size_part(np.asarray(sizes, dtype=float), means, errors, last.order)
+    band = np.sqrt(((weights * bands) ** 2).sum(axis=0)) + last.own
+    return replace(last, band=band, allowance=allowance, seeds=min(one.seeds for one in measured))
 
 
 def finite_size_part(
@@ -33,6 +59,8 @@ def finite_size_part(
     return part * np.abs(slope), weights - part * slope_weights
 
 
-def combined_band(weights: np.ndarray, bands: Sequence[np.ndarray]) -> np.ndarray:
-    """Half-widths of a weighted sum of independent means with bands of their own."""
-    return np.sqrt(((weights * np.asarray(bands)) ** 2).sum(axis=0))
+def _same_points(one: Measured, other: Measured) -> bool:
+    ours, theirs = (measured.variable.isel(seed=0) for measured in (one, other))
+    if ours.dims != theirs.dims or ours.shape != theirs.shape:
+        return False
+    return all(np.array_equal(ours[dim].values, theirs[dim].values) for dim in ours.dims if dim in ours.coords)

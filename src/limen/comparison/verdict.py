@@ -149,12 +149,12 @@ def _sentence(
     tolerance: float,
 ) -> str:
     where = f"size {sizes[-1]}" if sizes[-1] else "this size"
-    diverged = next((v for v in variables if v.measured.both_from is not None), None)
+    diverged = next((v for v in variables if v.measured.diverged.any()), None)
     before = ""
     if diverged is not None:
-        place = _place_words(diverged.measured.place(diverged.measured.both_from or 0))
+        place = _place_words(diverged.measured.place(int(diverged.measured.diverged.argmax())))
         before = f"Theory and simulation both diverge{f' from {place} on' if place else ''} ({diverged.name}). "
-        if diverged.measured.diverged == diverged.measured.deviation.size:
+        if diverged.measured.diverged.all():
             before = f"Theory and simulation both diverge ({diverged.name}). "
     if verdict == "disagrees":
         return before + _disagreement(variables, where)
