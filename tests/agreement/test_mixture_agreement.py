@@ -90,7 +90,7 @@ def test_the_mixture_flow_agrees_with_the_chain_and_a_wrong_penalty_does_not():
     assert comparison.verdict == "agrees", str(comparison)
     for wrong in ({"penalty": 0.11}, {"step": 1.2}):
         twin = limen.predict(problem.model_copy(update=wrong), times)
-        assert limen.compare(twin, runs, differing=tuple(wrong)).verdict == "disagrees"
+        assert limen.compare(twin, runs, resolution=0.001, differing=tuple(wrong)).verdict == "disagrees"
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_the_xor_flow_agrees_with_the_chain_and_a_wrong_one_does_not(second_laye
     assert comparison.verdict == "agrees", str(comparison)
     for wrong in ({"penalty": 0.055}, {"step": 1.3}):
         twin = limen.predict(problem.model_copy(update=wrong), times, **given)
-        assert limen.compare(twin, runs, differing=tuple(wrong)).verdict == "disagrees"
+        assert limen.compare(twin, runs, resolution=0.001, differing=tuple(wrong)).verdict == "disagrees"
 
 
 @pytest.mark.slow

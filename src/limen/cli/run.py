@@ -38,6 +38,7 @@ def run_command(name: str) -> click.Command:
             _rule_names(known, "tolerance"), type=click.FLOAT, default=None,
             help="part of a variable's range within which theory and simulation must agree  [default: 0.05]",
         ),
+        *_sizes_option(known),
         click.Option(["--fresh"], is_flag=True, help="compute again what the store has"),
         click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
         click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
@@ -55,7 +56,11 @@ def run_command(name: str) -> click.Command:
     ) -> None:
         given = {name: value for name, value in parameters.items() if value is not None}
         rule = {"resolution": verdict_resolution, "tolerance": verdict_tolerance}
-        execute(experiment_class(name)(**given), seeds, theory_only, fresh, out, as_json, rule)
+        sizes = parameters.get("several_sizes")
+        given.pop("several_sizes", None)
+        if sizes is not None and known.size in given:
+            raise click.UsageError(f"--sizes and --{known.size} cannot both be given.")
+        execute(experiment_class(name)(**given), seeds, theory_only, fresh, out, as_json, rule, sizes)
 
     return click.Command(name, callback=command, params=[*options_of(known), *common], help=paragraphs(known.text))
 
@@ -66,6 +71,21 @@ def _rule_names(known: Entry, name: str) -> list[str]:
     return [f"verdict_{name}", f"--verdict-{name}", *([] if taken else [f"--{name}"])]
 
 
+def _sizes_option(known: Entry) -> list[click.Option]:
+    """`--sizes`, unless a parameter of the experiment is called so."""
+    if any(parameter.name == "sizes" for parameter in known.parameters):
+        return []
+    words = "run at each of these sizes (160,320): what of a deviation falls with size is not held against the theory"
+    return [click.Option(["several_sizes", "--sizes"], type=click.STRING, default=None, help=words)]
+
+
+def _size_list(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise click.UsageError(f"--sizes must be whole numbers with commas between them, got {text!r}.") from None
+
+
 def execute(
     experiment: "Experiment",
     seeds: int | None,
@@ -74,12 +94,13 @@ def execute(
     out: Path,
     as_json: bool,
     rule: dict[str, float | None],
+    sizes: str | None = None,
 ) -> None:
     """Runs one experiment from the command line; `rule` is the resolution and the tolerance of the comparison."""
     from limen.cli.progress import Progress
     from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
     from limen.problem.spec import InputError
-    from limen.storage import FileStore
+    from limen.storage import FileStore, run_sizes
     from limen.storage import run as run_experiment
     from limen.storage.remembered import remember
     from limen.storage.run import MOST_SEEDS
@@ -93,9 +114,13 @@ def execute(
     check_writable(out)
     store = FileStore()
     with Progress(experiment.name, count) as progress:
-        finished = run_experiment(
-            experiment, range(count), store, fresh=fresh, on_theory=progress.theory, on_seed=progress.seed
-        )
+        options: dict[str, Any] = {"fresh": fresh, "on_theory": progress.theory, "on_seed": progress.seed}
+        if sizes is None:
+            finished = run_experiment(experiment, range(count), store, **options)
+        else:
+            *smaller, finished = run_sizes(experiment, _size_list(sizes), range(count), store, **options)
+            for one in smaller:
+                remember(store, one)
     if finished.comparison is not None:
         finished = replace(finished, comparison=finished.comparison.judged(resolution, tolerance))
     remember(store, finished)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from limen.comparison.measure import measure
 from limen.comparison.pairs import check_seeds, check_specs, matched, shared_variables, size_of
 from limen.comparison.sizes import over_sizes
@@ -54,16 +56,15 @@ def compare(
     return judge(measured, sizes, resolution, tolerance, caveat)
 
 
-def compare_sizes(comparisons: Sequence[Comparison]) -> Comparison:
+def compare_sizes(comparisons: Sequence[Comparison], sizes: Sequence[int]) -> Comparison:
     """Comparisons of one experiment at several sizes as one: what falls with size is taken out, as in `compare`.
 
     The variables must have the same points at every size.
     """
-    ordered = sorted(comparisons, key=lambda one: one.sizes[-1])
-    if not ordered:
-        raise InputError("there is no comparison to make one of.")
-    last, sizes = ordered[-1], [one.sizes[-1] for one in ordered]
-    if len(set(sizes)) < len(sizes):
-        raise InputError(f"sizes must be distinct, got {', '.join(map(str, sizes))}.")
-    measured = [over_sizes([one[v.name].measured for one in ordered], sizes) for v in last.variables]
-    return judge(measured, tuple(sizes), last.resolution, last.tolerance, last.caveat)
+    if len(comparisons) != len(sizes) or not sizes:
+        raise InputError(f"compare_sizes takes one comparison per size, got {len(comparisons)} and {len(sizes)}.")
+    order = np.argsort(sizes)
+    ordered, increasing = [comparisons[i] for i in order], [int(sizes[i]) for i in order]
+    last = ordered[-1]
+    measured = [over_sizes([one[v.name].measured for one in ordered], increasing) for v in last.variables]
+    return judge(measured, tuple(increasing), last.resolution, last.tolerance, last.caveat)

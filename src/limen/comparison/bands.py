@@ -6,8 +6,8 @@ from scipy import special
 CONFIDENCE = 0.99
 RESAMPLES = 999
 COLUMNS_AT_ONCE = 4096
-# A part of the largest spread of a variable that every moving point is taken to have: see `simultaneous_band`.
-LEAST_SPREAD = 0.2
+# Over the number of seeds: the part of the largest spread of a variable that every moving point is taken to have.
+LEAST_SPREAD = 1.6
 # How much wider than Student's t for laws that are not normal, at 8 seeds: measured on exponential and lognormal ones.
 WIDENING, SKEWNESS_WEIGHT = 0.4, 0.6
 # Spreads below this part of the largest are rounding: such a point is the same for every seed.
@@ -21,7 +21,7 @@ def simultaneous_band(values: np.ndarray, spread: np.ndarray | float = 0.0) -> n
     99% quantile of $\max_j|t_j|$ for known variances; its two-sided normal tail is then read as one of Student's t with
     $n-1$ degrees of freedom, so that few seeds widen the band. $\hat g_j$ is the skewness of the seeds: the mean of a
     skewed law is off by more than Student's t knows, always on the side of the tail that was not seen. For the same
-    reason $\hat s_j$ is at least a fifth of the variable's largest: where most runs have arrived and a few are late,
+    reason $\hat s_j$ is at least $1.6/n$ of the variable's largest: where most runs have arrived and a few are late,
     a handful of seeds may show none of the late ones. `spread` is the standard deviation of one run where a theory
     knows it, a lower limit too. $O(\text{resamples}\cdot n\cdot\text{points})$.
     """
@@ -36,7 +36,7 @@ def simultaneous_band(values: np.ndarray, spread: np.ndarray | float = 0.0) -> n
     skewness[moving] = np.abs((scaled**3).mean(axis=0))
     widened = 1.0 + np.maximum(WIDENING, SKEWNESS_WEIGHT * skewness) * np.sqrt(8.0 / count)
     least = np.zeros_like(deviation)
-    least[moving] = LEAST_SPREAD * deviation.max(initial=0.0)
+    least[moving] = LEAST_SPREAD / count * deviation.max(initial=0.0)
     return factor * np.maximum(np.maximum(deviation, least) * widened, spread)
 
 
