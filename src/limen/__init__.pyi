@@ -2,6 +2,7 @@ from . import attention as attention
 from . import data as data
 from . import descent as descent
 from . import effective as effective
+from . import experiments as experiments
 from . import flow as flow
 from . import gaussian as gaussian
 from . import kernel as kernel
@@ -11,6 +12,7 @@ from . import spectra as spectra
 from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
+from .gallery import experiment as experiment
 from .problem import Activation as Activation
 from .problem import Adam as Adam
 from .problem import BinaryMixture as BinaryMixture
