@@ -12,7 +12,10 @@ from . import spectra as spectra
 from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
+from .experiments.experiment import Experiment as Experiment
+from .experiments.number import Number as Number
 from .gallery import experiment as experiment
+from .method import Method as Method
 from .problem import Activation as Activation
 from .problem import Adam as Adam
 from .problem import BinaryMixture as BinaryMixture
@@ -41,6 +44,7 @@ from .problem import XorMixture as XorMixture
 from .problem import activation as activation
 from .problem import network as network
 from .problem import target as target
+from .result import Findings as Findings
 from .result import Result as Result
 from .result import load as load
 from .sweeps.sweep import Sweep as Sweep

@@ -73,7 +73,7 @@ class PosedExperiment:
         """Theory, one training per seed, and their comparison; what the store has is not computed again.
 
         Args:
-            seeds: how many (`8` means seeds 0..7) or which; by default as many as the experiment asks for, and 0 for the
+            seeds: how many (`8` means seeds 0..7) or which; by default as many as the experiment asks for; 0 for the
                 theory alone.
             fresh: compute again what the store has.
         """
@@ -84,9 +84,10 @@ class PosedExperiment:
         return Outcome(finished)
 
 
-def experiment(name: str, **parameters: Any) -> PosedExperiment:
+def experiment(name: str | type[Experiment], **parameters: Any) -> PosedExperiment:
     """An experiment of the gallery by name, its parameters by keyword: `limen.experiment("grokking", d=320)`.
 
-    `limen.experiments()` lists the names; `limen run NAME --help` describes the parameters.
+    `limen.experiments()` lists the names; `limen run NAME --help` describes the parameters. A class of one's own takes
+    the place of a name.
     """
-    return PosedExperiment(experiment_class(name)(**parameters))
+    return PosedExperiment((experiment_class(name) if isinstance(name, str) else name)(**parameters))

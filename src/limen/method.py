@@ -129,8 +129,10 @@ class Method:
                 raise InputError(f"{name} is not an option of {self.name} (its options: {allowed}).{hint}")
 
 
-def choose(methods: tuple[Method, ...], problem: Any, name: str | None, what: str) -> Method:
-    """The first method that does not refuse the problem, or the one that is named."""
+def choose(methods: tuple[Method, ...], problem: Any, name: "str | Method | None", what: str) -> Method:
+    """The first method that does not refuse the problem, or the one that is named or given."""
+    if isinstance(name, Method):
+        methods, name = (name,), name.name
     if name is not None:
         for method in methods:
             if method.name == name:

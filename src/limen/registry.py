@@ -29,7 +29,7 @@ class Registry:
         near = tuple(method_at(place) for place, answered in self._places if kinds & set(answered))
         return near or tuple(self)
 
-    def named(self, name: str | None, problem: Any) -> tuple[Method, ...]:
+    def named(self, name: str | Method | None, problem: Any) -> tuple[Method, ...]:
         """All methods where one is asked for by name, else those that may answer the problem."""
         return self.for_problem(problem) if name is None else tuple(self)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from limen.citations import bibtex
-from limen.method import choose
+from limen.method import Method, choose
 from limen.problem import Spec, TwoLayer
 from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
@@ -15,13 +15,14 @@ from limen.theory.registry import THEORIES
 __all__ = ["cite", "predict", "seed_list", "simulate", "theories"]
 
 
-def predict(problem: Spec, times: Any, theory: str | None = None, **options: Any) -> Result:
+def predict(problem: Spec, times: Any, theory: str | Method | None = None, **options: Any) -> Result:
     """What training will do as the sizes go to infinity, at `times`.
 
     Args:
         problem: any problem of `limen.problem`.
         times: an increasing array in the algorithm's own unit, or a number T for 0..T.
-        theory: the name of a limit (see `limen.theories`); by default the first that applies.
+        theory: the name of a limit (see `limen.theories`), or a `limen.Method` of one's own; by default the first that
+            applies.
         options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
     """
     _check_labels(problem)
@@ -37,7 +38,7 @@ def simulate(
     times: Any,
     d: int | None = None,
     seeds: int | Sequence[int] = 8,
-    simulator: str | None = None,
+    simulator: str | Method | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     **options: Any,
 ) -> Result:
@@ -46,9 +47,9 @@ def simulate(
     Args:
         d: the dimension; left out where the problem has one of its own (`SelfAttention`).
         seeds: `8` means seeds 0..7; or a list of seeds.
-        simulator: the name of a simulator; by default the first that applies. One-pass problems above d = 20,000 are
-            run by the exact chain of their overlaps, unless an option only d-dimensional training has is given (spiked
-            tensors above a million entries of one sample).
+        simulator: the name of a simulator, or a `limen.Method`; by default the first that applies. One-pass problems
+            above d = 20,000 are run by the exact chain of their overlaps, unless an option only d-dimensional training
+            has is given (spiked tensors above a million entries of one sample).
         progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
         options: the simulator's own.
     """

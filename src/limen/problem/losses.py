@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import model_validator
 
+from limen.problem import formula as formulas
 from limen.problem.spec import InputError, Spec
 
 PLAIN = ("square", "logistic", "exponential", "squared-hinge")
@@ -13,7 +14,7 @@ WITH_THRESHOLD = ("huber", "pseudo-huber")
 
 
 class Loss(Spec):
-    r"""A loss by name.
+    r"""A loss by name, or as a formula in the label `y` and the output `f`, such as `"log(1 + (y - f)**2)"`.
 
     | name | $\ell(y,f)$ |
     |---|---|
@@ -69,7 +70,18 @@ def _function(name: str) -> Callable[[Any, Any], Any]:
             raise InputError(f"loss {family}:k needs a positive number k, got {number!r}.")
         loss = _huber if family == "huber" else _pseudo_huber
         return lambda y, f: loss(y, f, k)
-    raise InputError(f"loss must be one of {', '.join((*PLAIN, *(f'{n}:k' for n in WITH_THRESHOLD)))}, got {name!r}.")
+    return _formula(name)
+
+
+def _formula(text: str) -> Callable[[Any, Any], Any]:
+    """A loss written in `y` and `f`; a single word was meant as a name."""
+    if text.isidentifier() or ":" in text or not text:
+        known = ", ".join((*PLAIN, *(f"{name}:k" for name in WITH_THRESHOLD)))
+        raise InputError(f"loss must be one of {known}, or a formula in y and f, got {text!r}.")
+    tree = formulas.parse(text, ("y", "f"))
+    if "f" not in formulas.names_in(tree):
+        raise InputError(f"loss must depend on the output f, got {text!r}.")
+    return lambda y, f: formulas.evaluate(tree, {"y": y, "f": f}) + 0.0 * (y + f)  # constants get the shape of both
 
 
 @lru_cache(maxsize=64)
