@@ -1,6 +1,6 @@
 # make run: install and show the flagship experiment.   make test: install and pass the tests.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench docs lock clean
+.PHONY: help run test test-slow lint bench docs docs-full lock clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,11 +11,12 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="--xla_cpu_mult
 
 help:
 	@echo "make run        install limen and run the flagship experiment"
-	@echo "make test       install limen and run the tests (under 10 minutes on 2 cores)"
+	@echo "make test       install limen and run the tests (under 8 minutes on 2 quiet cores)"
 	@echo "make test-slow  the heavier tests of theory against simulation"
 	@echo "make lint       ruff, pyright, import contracts"
 	@echo "make bench      the benchmark suite"
 	@echo "make docs       the documentation, in docs/_build/html"
+	@echo "make docs-full  the same, every experiment of the gallery run anew"
 
 $(VENV)/pyvenv.cfg:
 	@test -n "$(PYTHON)" || { echo "limen needs Python 3.11 or newer with ensurepip (on Debian: the packages python3 and python3-venv)."; exit 1; }
@@ -52,6 +53,10 @@ bench: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+docs-full: $(VENV)/.dev
+	@LIMEN_DOCS=full $(BIN)/python -m sphinx -W -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 lock:

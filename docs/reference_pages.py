@@ -15,6 +15,8 @@ CHAPTERS = {
     "limen.descent": "Gradient descent",
     "limen.thresholds": "Thresholds",
     "limen.one_pass": "One-pass SGD",
+    "limen.flow": "Learning, then overfitting",
+    "limen.data": "Your own data",
     "limen.attention": "Attention",
     "limen.effective": "Effective dynamics",
 }

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import pkgutil
+from pathlib import Path
 
 import limen
 
@@ -46,3 +47,10 @@ def test_names_of_the_contract():
     assert callable(limen.gaussian.hermite_coefficients)
     assert callable(limen.gaussian.dual)
     assert callable(limen.link.information_exponent)
+
+
+def test_the_reference_has_every_public_chapter():
+    page = (Path(__file__).parents[2] / "docs" / "reference_pages.py").read_text()
+    chapters = [name for name in limen.__all__ if inspect.ismodule(getattr(limen, name)) and name != "experiments"]
+    missing = [name for name in chapters if f'"limen.{name}"' not in page]
+    assert not missing
