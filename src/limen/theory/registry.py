@@ -8,6 +8,7 @@ THEORIES = Registry(
     ("limen.theory.one_pass.block_ode:block_overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.descent.solve:descent", ("GradientDescent",)),
     ("limen.theory.descent.entrywise:entrywise", ("GradientDescent", "EntrywiseDescent", "SignDescent", "Adam")),
+    ("limen.theory.flow.small_steps:small_steps", ("GradientFlow",)),
     ("limen.theory.flow.solve:gaussian_model_flow", ("GradientFlow",)),
     ("limen.theory.kernel.ridge_problem:ridge_problem", ("Ridge",)),
     ("limen.theory.kernel.random_features_problem:random_features_problem", ("RandomFeatures",)),

@@ -1,0 +1,176 @@
+r"""Gradient flow without a model: the exact theory of gradient descent on the sphere, its step taken to zero.
+
+Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by $O(\eta)$ with a smooth expansion in it.
+Runs of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy.interpolate import CubicSpline
+
+from limen.method import Findings, Method
+from limen.precision import in_double
+from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
+from limen.problem.groups import neuron_groups
+from limen.problem.times import time_grid
+from limen.theory.descent.solve import conditioned_set
+from limen.theory.flow import solve as gaussian
+from limen.theory.fresh_inputs.population_losses import population_losses
+
+CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
+PATHS, SETS = 8192, 4
+FEWEST_STEPS = 16
+# Steps times width that a set of paths can carry, and up to which it takes seconds.
+MOST_DIRECTIONS = 640
+WIDEST = 8
+
+
+class Trajectory(NamedTuple):
+    """Train loss (time,), overlaps (time, m, k), Gram matrices (time, m, m), second layers (time, m)."""
+
+    train_loss: np.ndarray
+    overlap: np.ndarray
+    gram: np.ndarray
+    second_layer: np.ndarray
+
+
+def refuses(problem: object) -> str | None:
+    """Why small steps of descent do not give the flow, or None."""
+    if not isinstance(problem, TwoLayer):
+        return "it solves two-layer networks."
+    if not isinstance(problem.algorithm, GradientFlow):
+        return f"it solves GradientFlow, not {type(problem.algorithm).__name__}."
+    if problem.network.width > WIDEST:
+        return f"it follows every neuron for itself, at most {WIDEST}, got {problem.network.width}."
+    return problem.inputs.unlike_isotropic()
+
+
+@in_double
+def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
+    r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$ with neurons on the sphere, as $n,d\to\infty$ at fixed $n/d$.
+
+    Exact where it is affordable, for any loss, activation, bias and length of the neurons. Returns `train_loss`,
+    `test_loss` (noise included), `second_layer` (time, group), `overlap` (time, group, latent), `gram` (time, group,
+    group2), the overlap of two *different* neurons, each with its `*_spread`: the change at the last extrapolation and
+    the error of the paths. Where time times width is too long the answer is that of the Gaussian model, and the status
+    says so; where both can be had, `model_error` in the statistics is the largest difference of their test losses, in
+    parts of the range.
+
+    Args:
+        tolerance: largest error, in parts of a variable's size; beyond it `ok` is False.
+
+    Cost: $O(N_{\text{paths}}(mN)^2)$ for the finest run, a few seconds. Sources: Montanari & Wang 2026; Montanari &
+    Urbani 2025 for the setting and the model.
+    """
+    reason = refuses(problem)
+    if reason is not None:
+        raise InputError(f"small steps do not apply: {reason}")
+    grid = time_grid(times, counts_steps=False)
+    assert problem.samples_per_dim is not None
+    m, last = problem.network.width, float(grid[-1])
+    steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / m)))
+    if 4 * steps * m > MOST_DIRECTIONS:
+        return _of_the_model(problem, grid, 4 * steps)
+    runs = [[_run(problem, grid, steps << level, seed) for seed in range(SETS)] for level in range(3)]
+    found, error, worst = _extrapolated(runs)
+    while not worst <= tolerance and 8 * steps * m <= MOST_DIRECTIONS:
+        steps *= 2
+        runs = [*runs[1:], [_run(problem, grid, 4 * steps, seed) for seed in range(SETS)]]
+        found, error, worst = _extrapolated(runs)
+    groups = neuron_groups(problem)
+    losses = population_losses(problem, found.overlap, found.gram, found.second_layer)
+    ends = [population_losses(problem, *(part[i] for part in error.sets)).test for i in range(SETS)]
+    along = ("time", "group")
+    variables: dict[str, Any] = {
+        "train_loss": (("time",), found.train_loss),
+        "test_loss": (("time",), losses.test),
+        "second_layer": (along, groups.means(found.second_layer)),
+        "overlap": ((*along, "latent"), np.moveaxis(groups.means(np.moveaxis(found.overlap, 1, 2)), 2, 1)),
+        "gram": ((*along, "group2"), groups.pair_means(found.gram)),
+        "train_loss_spread": (("time",), error.train_loss),
+        "test_loss_spread": (("time",), np.std(ends, axis=0, ddof=1) / SETS**0.5 + losses.test_error),
+        "second_layer_spread": (along, groups.means(error.second_layer)),
+        "overlap_spread": ((*along, "latent"), np.moveaxis(groups.means(np.moveaxis(error.overlap, 1, 2)), 2, 1)),
+        "gram_spread": ((*along, "group2"), np.abs(groups.pair_means(error.gram))),
+    }
+    coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
+    dataset = xr.Dataset(variables, coords=coords)
+    statistics = {"steps": 4.0 * steps, "error": worst}
+    status = f"descent on the sphere in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
+    if gaussian.refuses(problem) is None:
+        gap = _model_gap(problem, grid, losses.test)
+        if gap is not None:
+            statistics["model_error"] = gap
+            status += f"; the Gaussian model is off by {gap:.1%} of the range of the test loss"
+    if not worst <= tolerance:
+        return Findings(
+            dataset, False, f"{status}: above the tolerance {tolerance:g}, ask for earlier times.", statistics
+        )
+    return Findings(dataset, True, status + ".", statistics)
+
+
+def _run(problem: TwoLayer, grid: np.ndarray, steps: int, seed: int) -> Trajectory:
+    """Descent in so many steps, read off at the times asked for."""
+    assert problem.samples_per_dim is not None
+    last, k = float(grid[-1]), problem.target.latents
+    rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=True)
+    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
+    run = conditioned_set(TwoLayer(**{**fields, "algorithm": rule}), steps, PATHS, seed)
+    gram = np.einsum("tic,tjc->tij", run.coefficients, run.coefficients)
+    own = np.linspace(0.0, last, steps + 1)
+    parts = (run.train_loss, run.coefficients[:, :, :k], gram, run.second_layer)
+    if run.diverged is not None:
+        return Trajectory(*(np.full((grid.size, *part.shape[1:]), np.nan) for part in parts))
+    return Trajectory(*(CubicSpline(own, part)(grid) for part in parts))
+
+
+class Error(NamedTuple):
+    """Errors of the parts of a trajectory, and overlaps, Gram matrices and second layers of every set."""
+
+    train_loss: np.ndarray
+    overlap: np.ndarray
+    gram: np.ndarray
+    second_layer: np.ndarray
+    sets: tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _extrapolated(runs: list[list[Trajectory]]) -> tuple[Trajectory, Error, float]:
+    """The twice extrapolated trajectory, its error, and the largest error in parts of a variable's size."""
+    values, errors, sets, worst = [], [], [], 0.0
+    for part in range(4):
+        coarse, middle, fine = (np.stack([one[part] for one in level]) for level in runs)
+        first, second = 2.0 * middle - coarse, 2.0 * fine - middle
+        best = (4.0 * second - first) / 3.0
+        values.append(best.mean(axis=0))
+        change = np.abs(second.mean(axis=0) - first.mean(axis=0)) / 3.0
+        errors.append(np.hypot(change, best.std(axis=0, ddof=1) / SETS**0.5))
+        sets.append(best)
+        size = np.abs(values[-1]).max()
+        worst = max(worst, float(np.max(errors[-1])) / size if size > 0.0 else 0.0) if np.isfinite(size) else np.inf
+    return Trajectory(*values), Error(*errors, (sets[1], sets[2], sets[3])), float(worst)
+
+
+def _model_gap(problem: TwoLayer, grid: np.ndarray, test: np.ndarray) -> float | None:
+    try:
+        model = gaussian.solve(problem, grid)
+    except InputError:
+        return None
+    span = float(np.ptp(test)) or float(np.abs(test).max())
+    return float(np.max(np.abs(model.dataset.test_loss.values - test))) / span if model.ok else None
+
+
+def _of_the_model(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
+    reason = gaussian.refuses(problem)
+    if reason is not None:
+        raise InputError(
+            f"times must end earlier: the exact theory would take {steps} steps of {problem.network.width} neurons (at "
+            f"most {MOST_DIRECTIONS} together), and the Gaussian model does not apply: {reason}"
+        )
+    found = gaussian.solve(problem, grid)
+    status = f"Gaussian model, a model of the network (the exact theory would take {steps} steps): {found.status}"
+    return Findings(found.dataset, found.ok, status, found.statistics)
+
+
+small_steps = Method("small-steps", "theory", CITATIONS, refuses, solve)
