@@ -1,4 +1,4 @@
-"""Gradient flow at small width: exact theory by small steps, against a closed form, training, and the Gaussian model."""
+"""Gradient flow at small width: exact theory by small steps, against a closed form, training and the model."""
 
 import numpy as np
 import pytest

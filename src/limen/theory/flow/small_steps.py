@@ -1,7 +1,6 @@
 r"""Gradient flow without a model: the exact theory of gradient descent on the sphere, its step taken to zero.
 
-Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by $O(\eta)$ with a smooth expansion in it.
-Runs of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
+Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by a smooth expansion in $\eta$. Runs of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
 """
 
 from typing import Any, NamedTuple
@@ -149,7 +148,8 @@ def _extrapolated(runs: list[list[Trajectory]]) -> tuple[Trajectory, Error, floa
         sets.append(best)
         size = np.abs(values[-1]).max()
         worst = max(worst, float(np.max(errors[-1])) / size if size > 0.0 else 0.0) if np.isfinite(size) else np.inf
-    return Trajectory(*values), Error(*errors, (sets[1], sets[2], sets[3])), float(worst)
+    own = (sets[1], sets[2], sets[3])
+    return Trajectory(*values), Error(errors[0], errors[1], errors[2], errors[3], own), float(worst)
 
 
 def _model_gap(problem: TwoLayer, grid: np.ndarray, test: np.ndarray) -> float | None:
