@@ -244,6 +244,20 @@ def predicted(given: Draw, planted: bool) -> Any:
     return found
 
 
+def watched(theory: Any, run: Any) -> list[str]:
+    """The variables that move: whose predicted range along time is a tenth of their size, or of one. Chosen from the
+    theory alone; what stands still has no range to be judged by."""
+    shared = [name for name in theory.dataset.data_vars if name in run.dataset.data_vars]
+    moving = []
+    for name in shared:
+        part = theory.dataset[name]
+        if "time" in part.dims and "time2" not in part.dims:
+            span = float((part.max("time") - part.min("time")).max())
+            if span > 0.1 * max(1.0, float(abs(part).max())):
+                moving.append(str(name))
+    return moving or [name for name in ("test_loss", "excess_risk", *map(str, shared)) if name in shared][:1]
+
+
 @contextlib.contextmanager
 def limited(seconds: int) -> Iterator[None]:
     """Ends what takes longer, with `TimeoutError`."""
@@ -275,7 +289,7 @@ def judged(given: Draw, planted: bool = False, longest: int = LONGEST) -> Outcom
             run = limen.simulate(given.problem, given.times, d=given.d, seeds=given.seeds)
             if not run.ok:
                 return done("not ok", run.status)
-            found = limen.compare(theory, run)
+            found = limen.compare(theory, run, watched(theory, run))
             return done(found.verdict, found.sentence)
     except InputError as error:
         return done("refused", str(error))

@@ -1,6 +1,7 @@
 r"""Gradient flow without a model: the exact theory of gradient descent on the sphere, its step taken to zero.
 
-Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by a smooth expansion in $\eta$. Runs of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
+Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by a smooth expansion in $\eta$. Runs
+of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
 """
 
 from typing import Any, NamedTuple
