@@ -14,6 +14,7 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.experiments.index import entry_of, outdated
+from limen.experiments.number import Number
 from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import draw
 from limen.result import merge
@@ -28,6 +29,8 @@ LIGHT = {
     "interpolating-smoother",
     "phase-retrieval-sgd",
 }
+# Chapters whose experiments give `numbers` and leave `headline` to the base class.
+NUMBERED = ("attention.", "kernel.", "spectra.")
 WALKED = [name if name in LIGHT else pytest.param(name, marks=pytest.mark.slow) for name in sorted(PLACES)]
 
 
@@ -75,6 +78,24 @@ def test_an_experiment_keeps_its_contract(name):
     assert headline["theory"]
     assert set(headline["simulation"]) <= set(headline["theory"])
     json.dumps(headline)
+    if kind.numbers is not Experiment.numbers:
+        check_numbers(experiment.numbers(theory.dataset), experiment.numbers(simulation.dataset))
+
+
+def check_numbers(predicted, measured):
+    for number in [*predicted.values(), *measured.values()]:
+        assert isinstance(number, Number)
+        assert number.words.strip()
+    assert set(measured) <= set(predicted)
+    for symbol, number in measured.items():
+        assert (number.words, number.unit) == (predicted[symbol].words, predicted[symbol].unit), symbol
+
+
+@pytest.mark.parametrize("name", sorted(name for name, place in PLACES.items() if place.startswith(NUMBERED)))
+def test_an_experiment_names_its_numbers(name):
+    kind = experiment_class(name)
+    assert kind.headline is Experiment.headline
+    assert kind.numbers is not Experiment.numbers
 
 
 @pytest.mark.slow

@@ -66,6 +66,8 @@ def test_theory_then_seeds_then_verdict(visitor):
     assert theory["figure"]["panels"][0]["data"][0]["mode"] == "lines"
     assert "simulation" not in theory["headline"]
     assert done["headline"]["simulation"]
+    assert set(done["words"]) == set(done["headline"]["theory"])
+    assert all(done["words"].values())
     assert done["comparison"]["verdict"] in ("agrees", "disagrees", "cannot tell")
     modes = {trace.get("mode") for panel in done["figure"]["panels"] for trace in panel["data"]}
     assert "markers" in modes

@@ -1,6 +1,8 @@
 """A number with the words that say what it is."""
 
-from typing import Self
+from typing import Self, SupportsFloat
+
+import xarray as xr
 
 
 class Number(float):
@@ -12,10 +14,15 @@ class Number(float):
     words: str
     unit: str
 
-    def __new__(cls, value: float, words: str, unit: str = "") -> Self:
+    def __new__(cls, value: SupportsFloat, words: str, unit: str = "") -> Self:
         number = super().__new__(cls, value)
         number.words, number.unit = words, unit
         return number
 
     def __reduce__(self) -> tuple[type, tuple[float, str, str]]:
         return type(self), (float(self), self.words, self.unit)
+
+
+def over_seeds(dataset: xr.Dataset) -> xr.Dataset:
+    """Means over the seeds, where there are any; nan in one seed is nan in the mean."""
+    return dataset.mean("seed", skipna=False) if "seed" in dataset.dims else dataset

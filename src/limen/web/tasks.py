@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from limen.experiments.experiment import Experiment
+from limen.experiments.number import Number
 from limen.experiments.registry import experiment_class
 from limen.pace import Pace
 from limen.plot import save_figure
@@ -137,12 +138,16 @@ class _Narration:
 
 
 def _picture(experiment: Experiment, theory: Result, simulation: Result | None = None) -> dict[str, Any]:
-    """Figure, headline numbers and status."""
+    """Figure, headline numbers, their words and units, and status."""
     trusted = theory.ok and (simulation is None or simulation.ok)
     status = theory.status if simulation is None or simulation.ok else simulation.status
+    headline = experiment.headline(theory, simulation)
+    named = {name: number for name, number in headline["theory"].items() if isinstance(number, Number)}
     return {
         "figure": figure_json(experiment.figure(theory, simulation)),
-        "headline": experiment.headline(theory, simulation),
+        "headline": headline,
+        "words": {name: number.words for name, number in named.items()},
+        "units": {name: number.unit for name, number in named.items() if number.unit},
         "ok": trusted,
         "status": status,
     }

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.first_passage import first_passage
+from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.attention.ensemble import run_ensemble
@@ -97,6 +98,7 @@ class AttentionClustering(Experiment):
                 "hitting_time_limit": ("collapsing_beta", hitting_time(self.tokens, reached, CLUSTERED)),
                 "clustered_pairs": (("beta", "time"), (self.times() >= expected[:, None]).astype(float)),
                 "cosine_limit": (("drawn_beta", "smooth_time"), np.stack(cosine)),
+                "transition_beta_at_horizon": float(transition_beta(self.tokens, self.horizon, CLUSTERED)),
             },
             coords={
                 "beta": self.betas(),
@@ -161,13 +163,17 @@ class AttentionClustering(Experiment):
             caption="Solid: the limit of many dimensions. Dashed: its leading correction at this dimension.",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def ends(result: Result) -> dict[str, float]:
-            values = np.atleast_2d(result.dataset.hitting_time.values).mean(axis=0)
-            return {"hitting_time_at_beta_0": float(values[0]), "slowest_compared_hitting_time": float(values[-1])}
-
-        curve = float(transition_beta(self.tokens, self.horizon, CLUSTERED))
-        numbers = {"theory": {**ends(theory), "transition_beta_at_horizon": curve}}
-        if simulation is not None:
-            numbers["simulation"] = ends(simulation)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        times, slowest = over_seeds(dataset).hitting_time.values, float(dataset.collapsing_beta[-1])
+        numbers = {
+            "hitting_time_at_beta_0": Number(times[0], "time t at which the mean cosine passes 0.999, β = 0"),
+            "slowest_compared_hitting_time": Number(
+                times[-1], f"time t at which the mean cosine passes 0.999, β = {slowest:.3g}"
+            ),
+        }
+        if "transition_beta_at_horizon" in dataset:
+            numbers["transition_beta_at_horizon"] = Number(
+                dataset.transition_beta_at_horizon,
+                f"inverse temperature β below which tokens have collapsed by t = {self.horizon:g}",
+            )
         return numbers

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.first_passage import first_passage
+from limen.experiments.number import Number
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.attention.layers import layer_path
@@ -170,18 +171,20 @@ class AttentionLayers(Experiment):
         )
         return Figure(panels, title=title)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last, beta = dataset.isel(beta=-1), f"β = {self.beta:g}"
+        if "layers_to_collapse" in dataset:
+            layers = last.layers_to_collapse
+        else:
+            layers = np.median(np.ceil(last.collapse_depth.values))
         numbers = {
-            "theory": {
-                "layers_to_collapse": float(theory.dataset.layers_to_collapse.values[-1]),
-                "collapse_depth": float(theory.dataset.collapse_depth.values[-1]),
-                "flow_depth": float(theory.dataset.flow_depth.values[-1]),
-            }
+            "layers_to_collapse": Number(layers, f"layers until all cosines are above 0.999, {beta}", "layers"),
+            "collapse_depth": Number(
+                last.collapse_depth.mean(skipna=False), f"depth at which the mean cosine passes 0.999, {beta}", "layers"
+            ),
         }
-        if simulation is not None:
-            depths = simulation.dataset.collapse_depth.values[:, -1]
-            numbers["simulation"] = {
-                "layers_to_collapse": float(np.median(np.ceil(depths))),
-                "collapse_depth": float(depths.mean()),
-            }
+        if "flow_depth" in dataset:
+            numbers["flow_depth"] = Number(
+                last.flow_depth, f"the same depth in the limit of a small step η, {beta}", "layers"
+            )
         return numbers

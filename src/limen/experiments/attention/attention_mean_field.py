@@ -1,6 +1,7 @@
 """Infinitely many tokens: the law of the cloud follows an equation of its own, and finite clouds leave it in time."""
 
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydantic import Field
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.attention.mean_field_starts import (
     axial_tokens,
@@ -75,16 +77,26 @@ class AttentionMeanField(Experiment):
     def _coordinates(self) -> dict[str, np.ndarray]:
         return {"time": self.times(), "k": np.arange(1, MODES + 1), "part": np.array(["cosine", "sine"])}
 
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        circle = circle_flow(self.circle_density, self.beta, self.times())
-        sphere = zonal_flow(self.height_density, self.dim, self.beta, self.times())
-        modes = np.full((TIMES, MODES, 2), np.nan)
+    @cached_property
+    def _circle(self) -> Result:
+        """The law on the circle, as long as it is smooth."""
+        return circle_flow(self.circle_density, self.beta, self.times())
+
+    def _limit_modes(self) -> np.ndarray:
+        """Modes (time, k, part) of the law on the circle; nan once it is no longer smooth."""
+        modes, law = np.full((TIMES, MODES, 2), np.nan), self._circle.dataset
         for i, name in enumerate(("modes", "sine_modes")):
-            modes[: circle.dataset.sizes["time"], :, i] = circle.dataset[name].values[:, 1 : MODES + 1]
+            modes[: law.sizes["time"], :, i] = law[name].values[:, 1 : MODES + 1]
+        return modes
+
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        circle, sphere = self._circle, zonal_flow(self.height_density, self.dim, self.beta, self.times())
         dataset = xr.Dataset(
             {
-                "modes": (("time", "k", "part"), modes),
+                "modes": (("time", "k", "part"), self._limit_modes()),
                 "mean_height": (("time",), sphere.dataset.mean_height.values),
+                "independent_slope": -0.5,
+                "stratified_slope": -1.5,
             },
             coords=self._coordinates(),
             attrs={"d": self.tokens},
@@ -200,18 +212,30 @@ class AttentionMeanField(Experiment):
             marks.append(Points(some[:, 0], some[:, 1], None, f"$t={moment:g}$", colour=colour))
         return Panel("first coordinate of tokens", "height $u$ of tokens", marks, y_range=(-1.1, 1.6))
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        smooth = int(np.flatnonzero(np.isfinite(theory.dataset.modes.values).all(axis=(1, 2)))[-1])
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = dataset.isel(size=-1) if "size" in dataset.dims else dataset
+        # The density on the circle is smooth up to here, for both witnesses.
+        smooth = self._circle.dataset.sizes["time"] - 1
+        mode = over_seeds(last).modes.isel(time=smooth).sel(k=2).values
+        numbers = {
+            "second_mode": Number(
+                np.hypot(*mode),
+                f"second Fourier mode on the circle at t = {self.times()[smooth]:.3g}, β = {self.beta:g}",
+            ),
+            "mean_height": Number(
+                last.mean_height[..., -1].mean(), f"mean height on the sphere at t = {self.horizon:g}, d = {self.dim}"
+            ),
+        }
+        for kind, name in (("independent", "independent_modes"), ("stratified", "modes")):
+            slope = f"{kind}_slope"
+            found = dataset[slope] if slope in dataset else self._start_slope(dataset[name].isel(time=0).values)
+            numbers[slope] = Number(
+                found, f"power of the number n with which {kind} tokens start nearer to the mean field"
+            )
+        return numbers
 
-        def numbers(dataset: xr.Dataset) -> dict[str, float]:
-            mode = dataset.modes.isel(time=smooth).sel(k=2).values.reshape(-1, 2).mean(axis=0)
-            return {"second_mode": float(np.hypot(*mode)), "mean_height": float(dataset.mean_height[..., -1].mean())}
-
-        both = {"theory": {**numbers(theory.dataset), "independent_slope": -0.5, "stratified_slope": -1.5}}
-        if simulation is not None:
-            both["simulation"] = numbers(simulation.dataset.isel(size=-1))
-            for word, name in (("independent", "independent_modes"), ("stratified", "modes")):
-                # At the start, before the instability has had its say.
-                first = (self.deviations(theory, simulation, name)[:, :, 0] ** 2).mean(axis=0)
-                both["simulation"][f"{word}_slope"] = float(np.polyfit(np.log(self.sizes()), 0.5 * np.log(first), 1)[0])
-        return both
+    def _start_slope(self, modes: np.ndarray) -> float:
+        """Slope in the number of tokens of the distance of their modes (seed, size, k, part) from the mean field at the
+        start, before the instability has had its say."""
+        squares = ((modes - self._limit_modes()[0]) ** 2).mean(axis=(0, 2, 3))
+        return float(np.polyfit(np.log(self.sizes()), 0.5 * np.log(squares), 1)[0])

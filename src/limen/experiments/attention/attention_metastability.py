@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.first_passage import first_passage
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.attention.observables import cosine_gaps
 from limen.simulation.attention.particles import simulate as run_particles
@@ -181,18 +182,22 @@ class AttentionMetastability(Experiment):
             title=f"Metastable clusters on the circle, $\\beta={self.beta:g}$, $n={self.tokens}$",
         )  # fmt: skip
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        angle = f"angle {ANGLES[-1]:g}, β = {self.beta:g}"
+        if "first_plateau" in dataset:
+            plateau = dataset.first_plateau
+        else:
+            plateau = dataset.clusters.sel(time=PLATEAU_TIME, method="nearest").mean()
         numbers = {
-            "theory": {
-                "log10_merging_time_widest_angle": float(theory.dataset.log10_merging_time.values[-1]),
-                "clusters_on_first_plateau": float(theory.dataset.first_plateau),
-                "log10_lifetime_triangle": float(theory.dataset.log10_lifetime.values[1]),
-            }
+            "log10_merging_time_widest_angle": Number(
+                over_seeds(dataset).log10_merging_time[-1],
+                f"log10 of the time after which two clouds have merged, {angle}",
+            ),
+            "clusters_on_first_plateau": Number(plateau, "number of clusters on the first plateau", "clusters"),
         }
-        if simulation is not None:
-            plateau = simulation.dataset.clusters.sel(time=PLATEAU_TIME, method="nearest")
-            numbers["simulation"] = {
-                "log10_merging_time_widest_angle": float(simulation.dataset.log10_merging_time.values[:, -1].mean()),
-                "clusters_on_first_plateau": float(plateau.mean()),
-            }
+        if "log10_lifetime" in dataset:
+            numbers["log10_lifetime_triangle"] = Number(
+                dataset.log10_lifetime.sel(polygon=3),
+                "log10 of the lifetime of three equal clusters (order of magnitude)",
+            )
         return numbers

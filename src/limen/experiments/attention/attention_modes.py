@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.attention.attracting_points import attracting_points
 from limen.simulation.attention.growth import measured_growth
@@ -153,18 +154,18 @@ class AttentionModes(Experiment):
         panels.append(Panel(r"inverse temperature $\beta$", "attracting points, circle", lines, x_range=(0, fine[-1])))
         return Figure(panels, title=f"Ripples on the uniform law; counts of $n={self.tokens}$ independent tokens")
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            last = result.dataset.isel(beta=-1, sparse_beta=-1)
-            rates = last.growth_rate.values.reshape(-1, DEGREES).mean(axis=0)
-            return {
-                "largest_growth_rate": float(rates.max()),
-                "fastest_degree": float(self.degrees()[rates.argmax()]),
-                "first_points": float(np.mean(last.first_points.values)),
-                "later_points": float(np.mean(last.later_points.values)),
-            }
-
-        both = {"theory": numbers(theory)}
-        if simulation is not None:
-            both["simulation"] = numbers(simulation)
-        return both
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last, beta = over_seeds(dataset).isel(beta=-1, sparse_beta=-1), f"β = {self.largest_beta:g}"
+        rates = last.growth_rate.values
+        return {
+            "largest_growth_rate": Number(rates.max(), f"growth rate of the fastest ripple on the circle, {beta}"),
+            "fastest_degree": Number(
+                self.degrees()[rates.argmax()], f"degree ℓ of the fastest ripple on the circle, {beta}"
+            ),
+            "first_points": Number(
+                last.first_points, f"attracting points of independent tokens at the start, {beta}", "points"
+            ),
+            "later_points": Number(
+                last.later_points, f"attracting points at t = {self.linear_time:g}, {beta}", "points"
+            ),
+        }

@@ -9,6 +9,7 @@ from scipy.linalg import expm
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -204,17 +205,17 @@ class AttentionRandomQKV(Experiment):
             caption="Dashed: pairs with cosine near plus or minus one, measured.",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            last = result.dataset.log_spread.values[..., -1].mean(axis=0)
-            return {f"log_spread_{case}": float(value) for case, value in zip(CASES, last, strict=True)}
-
-        rates = theory.dataset.consensus_rate.values.mean(axis=0)
-        named = {f"consensus_rate_{case}": float(rate) for case, rate in zip(CASES, rates, strict=True)}
-        both = {"theory": {**numbers(theory), **named}}
-        if simulation is not None:
-            both["simulation"] = numbers(simulation)
-        return both
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean, numbers = over_seeds(dataset), {}
+        for case, log_size in zip(CASES, mean.log_spread.isel(cloud_time=-1).values, strict=True):
+            words = f"log size of a small cloud at t = {CLOUD_HORIZON:g} over its start, case {case}"
+            numbers[f"log_spread_{case}"] = Number(log_size, words)
+        if "consensus_rate" in dataset:
+            for case, rate in zip(CASES, mean.consensus_rate.values, strict=True):
+                numbers[f"consensus_rate_{case}"] = Number(
+                    rate, f"rate at which tokens that have met contract, case {case}"
+                )
+        return numbers
 
 
 def _bipolar_is_stable(value: np.ndarray, query_key: np.ndarray, beta: float) -> bool:

@@ -1,6 +1,7 @@
 """A residual network becomes a differential equation as its depth grows, and the distance falls like one over depth."""
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,11 +11,12 @@ from pydantic import Field
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import Activation
 from limen.result import Findings, Result
 from limen.simulation.attention.residual_network import draw_depth_weights, hidden_states, residual_network
 from limen.simulation.generators import numpy_generator
-from limen.theory.attention.neural_ode import neural_ode
+from limen.theory.attention.neural_ode import DepthLimit, neural_ode
 
 DOUBLINGS, JUDGED, MOMENTS, SHOWN = 6, 4, 81, 2
 MEASURES = ("length", "along the prediction")
@@ -65,17 +67,7 @@ class NeuralODE(Experiment):
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
-        activation = Activation(formula=self.activation)
-        limits = [
-            neural_ode(
-                self._input(seed),
-                *draw_depth_weights(self.d, self.hidden, seed),
-                activation,
-                self.duration,
-                self.times(),
-            )
-            for seed in seeds
-        ]
+        limits = [_limit(self, seed) for seed in seeds]
         path = np.stack([limit.path[:, 0] for limit in limits])
         coefficient = np.stack([limit.coefficient[-1, 0] for limit in limits])
         dataset = xr.Dataset(
@@ -88,6 +80,7 @@ class NeuralODE(Experiment):
                 "coefficient": (("seed", "coordinate"), coefficient),
                 "limit": (("seed", "coordinate"), path[:, -1]),
                 "path": (("seed", "time", "coordinate"), path),
+                "slope_in_depth": -1.0,
             },
             coords={"seed": list(seeds), "depth": self.depths(), "time": self.times(), "measure": list(MEASURES)},
             attrs={"d": self.depth},
@@ -100,10 +93,12 @@ class NeuralODE(Experiment):
         start, depths = self._input(seed), self.depths().tolist()
         outputs = [residual_network(start, weights, activation, depth, self.duration)[0] for depth in depths]
         states = hidden_states(start, weights, activation, depths[0], self.duration)[:, 0]
+        distances = np.linalg.norm(np.array(outputs) - _limit(self, seed).path[-1, 0], axis=1)
         dataset = xr.Dataset(
             {
                 "output": (("seed", "depth", "coordinate"), np.array([outputs])),
                 "states": (("seed", "layer", "coordinate"), states[None]),
+                "distance": (("seed", "depth"), distances[None]),
             },
             coords={"seed": [seed], "depth": self.depths(), "layer": np.arange(len(states))},
             attrs={"d": self.depth},
@@ -178,13 +173,22 @@ class NeuralODE(Experiment):
             title=f"Residual networks and their ODE, {self.activation}, $d={self.d}$, $T={self.duration:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        sizes = np.linalg.norm(theory.dataset.coefficient.values, axis=-1)
-        numbers = {"theory": {"slope_in_depth": -1.0, "scaled_error": float(sizes.mean())}}
-        if simulation is not None:
-            lengths = self._lengths(theory, simulation)[0]
-            deep = slice(-JUDGED, None)
-            errors = np.log(lengths / self.depths()).mean(axis=0)
-            slope = np.polyfit(np.log(self.depths()[deep]), errors[deep], 1)[0]
-            numbers["simulation"] = {"slope_in_depth": float(slope), "scaled_error": float(lengths[:, -1].mean())}
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        if "slope_in_depth" in dataset:
+            slope, scaled = dataset.slope_in_depth, np.linalg.norm(dataset.coefficient.values, axis=-1)
+        else:
+            distances, deep = dataset.distance.values, slice(-JUDGED, None)
+            slope = np.polyfit(np.log(self.depths()[deep]), np.log(distances).mean(axis=0)[deep], 1)[0]
+            scaled = self.depth * distances[:, -1]
+        return {
+            "slope_in_depth": Number(slope, "power of the depth L with which the distance from the equation falls"),
+            "scaled_error": Number(scaled.mean(), f"depth L times the distance from the equation, L = {self.depth}"),
+        }
+
+
+@lru_cache(maxsize=64)
+def _limit(experiment: NeuralODE, seed: int) -> DepthLimit:
+    """The equation of one seed's weights and input; both witnesses measure distances from it."""
+    weights = draw_depth_weights(experiment.d, experiment.hidden, seed)
+    activation = Activation(formula=experiment.activation)
+    return neural_ode(experiment._input(seed), *weights, activation, experiment.duration, experiment.times())

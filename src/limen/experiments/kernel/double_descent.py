@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.simulation.kernel.ridgeless import ridgeless_errors
@@ -62,7 +63,12 @@ class DoubleDescent(Experiment):
         risk = ridge(ratios, 0.0, self.noise, signal=self.signal)
         values = (risk.test, risk.bias, risk.variance, risk.train)
         dataset = xr.Dataset(
-            {name: ("ratio", value) for name, value in zip(VARIABLES, values, strict=True)}, coords={"ratio": ratios}
+            {
+                **{name: ("ratio", value) for name, value in zip(VARIABLES, values, strict=True)},
+                "threshold": 1.0,
+                "second_minimum_ratio": self._second_minimum(),
+            },
+            coords={"ratio": ratios},
         )
         return Findings(dataset, True, "exact.")
 
@@ -128,12 +134,21 @@ class DoubleDescent(Experiment):
         gap = np.sqrt(self.signal) - np.sqrt(self.noise)
         return float(np.sqrt(self.signal) / gap) if gap > 0.0 else float("inf")
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def ends(result: Result) -> dict[str, float]:
-            mean = result.dataset.excess_mse.values.reshape(-1, result.dataset.sizes["ratio"]).mean(axis=0)
-            return {"fewest_dimensions_excess_mse": float(mean[0]), "most_dimensions_excess_mse": float(mean[-1])}
-
-        numbers = {"theory": {"threshold": 1.0, "second_minimum_ratio": self._second_minimum(), **ends(theory)}}
-        if simulation is not None:
-            numbers["simulation"] = ends(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        risk, last = over_seeds(dataset).excess_mse.values, self.ratios()[-1]
+        numbers = {}
+        if "threshold" in dataset:
+            numbers |= {
+                "threshold": Number(
+                    dataset.threshold, "interpolation threshold: dimensions per sample γ = p/n of the peak"
+                ),
+                "second_minimum_ratio": Number(
+                    dataset.second_minimum_ratio, "dimensions per sample γ = p/n of the second minimum of the risk"
+                ),
+            }
+        return numbers | {
+            "fewest_dimensions_excess_mse": Number(
+                risk[0], f"excess risk with fewest dimensions, γ = {self.ratios()[0]:.3g}"
+            ),
+            "most_dimensions_excess_mse": Number(risk[-1], f"excess risk with most dimensions, γ = {last:.3g}"),
+        }

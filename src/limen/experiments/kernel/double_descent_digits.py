@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_spectrum
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, split_digits
@@ -140,17 +141,15 @@ class DoubleDescentDigits(Experiment):
             title=f"Handwritten digits, $n={self.n}$, {self.corruption:.0%} of labels random, ridge {self.ridge:g}",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._numbers(theory.dataset.test_mse.values)}
-        if simulation is not None:
-            numbers["simulation"] = self._numbers(simulation.dataset.test_mse.mean("seed").values)
-        return numbers
-
-    def _numbers(self, test: np.ndarray) -> dict[str, float]:
-        features = self.features()
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        test, features = over_seeds(dataset).test_mse.values, self.features()
         return {
-            "test_mse_at_peak": float(test.max()),
-            "peak_features_per_sample": float(features[test.argmax()] / self.n),
-            "smallest_test_mse_before_peak": float(test[features <= self.n].min()),
-            "test_mse_at_most_features": float(test[-1]),
+            "test_mse_at_peak": Number(test.max(), f"largest test error of random features, n = {self.n} images"),
+            "peak_features_per_sample": Number(
+                features[test.argmax()] / self.n, "features per image N/n at which the test error peaks"
+            ),
+            "smallest_test_mse_before_peak": Number(
+                test[features <= self.n].min(), "smallest test error with no more features than images, N ≤ n"
+            ),
+            "test_mse_at_most_features": Number(test[-1], f"test error with the most features, N = {features[-1]}"),
         }

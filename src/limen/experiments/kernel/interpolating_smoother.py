@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.kernel.nearest_neighbours import singular_smoother_errors
@@ -167,14 +168,13 @@ class InterpolatingSmoother(Experiment):
         best = singular_smoother_bandwidth(1.0, dimension=self.dimension, **setting)
         return singular_smoother_risk(1.0, best, dimension=self.dimension, **setting).test
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers_of(result: Result) -> dict[str, float]:
-            data = result.dataset
-            mean = data.excess_mse.values.reshape(-1, data.sizes["samples"]).mean(axis=0)
-            slope = np.polyfit(np.log(data.samples.values), np.log(mean), 1)[0]
-            return {"rate": float(-slope), "constant": float(data.scaled_excess_mse.mean())}
-
-        numbers = {"theory": numbers_of(theory)}
-        if simulation is not None:
-            numbers["simulation"] = numbers_of(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = over_seeds(dataset).excess_mse.values
+        slope = np.polyfit(np.log(dataset.samples.values), np.log(mean), 1)[0]
+        return {
+            "rate": Number(-slope, "power of the number of samples n with which the excess risk falls"),
+            "constant": Number(
+                dataset.scaled_excess_mse.mean(),
+                f"excess risk times n^{self.rate:.3g}, singularity a = {self.exponent:g}",
+            ),
+        }

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -107,6 +108,8 @@ class LazyTraining(Experiment):
                 "distance_bound": (dims, distance_bounds),
                 "deviation_bound": (dims, deviation_bounds),
                 "condition": (dims, conditions),
+                "distance_slope": -1.0,
+                "deviation_slope": -2.0,
             },
             coords={"seed": list(seeds), "start": list(STARTS), "scale": scales, "time": TIMES},
         )
@@ -189,16 +192,30 @@ class LazyTraining(Experiment):
             title=title,
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        conditions = theory.dataset.condition.sel(start="zero").values.max(axis=0)
-        # From f_0 = 0 the condition is inversely proportional to the scale.
-        needed = float(conditions[0] * self.scales()[0])
-        numbers = {"theory": {"distance_slope": -1.0, "deviation_slope": -2.0, "scale_of_theorem": needed}}
-        if simulation is not None:
-            data = simulation.dataset.sel(start="zero").mean("seed")
-            large = self.scales() >= POWER
-            numbers["simulation"] = {
-                name: float(np.polyfit(np.log(self.scales()[large]), np.log(data[variable].values[large]), 1)[0])
-                for name, variable in (("distance_slope", "sup_distance"), ("deviation_slope", "sup_deviation"))
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        from_zero = over_seeds(dataset.sel(start="zero"))
+        slopes = {
+            "distance_slope": (
+                "sup_distance",
+                "power of the scale α with which the weights' distance from their start falls",
+            ),
+            "deviation_slope": (
+                "sup_deviation",
+                "power of the scale α with which the deviation from linear training falls",
+            ),
+        }
+        numbers = {}
+        for name, (variable, words) in slopes.items():
+            slope = dataset[name] if name in dataset else self._slope(from_zero[variable].values)
+            numbers[name] = Number(slope, words)
+        if "condition" in dataset:
+            # From f_0 = 0 the condition is inversely proportional to the scale.
+            largest = dataset.condition.sel(start="zero").values.max(axis=0)
+            numbers["scale_of_theorem"] = Number(
+                largest[0] * self.scales()[0], f"scale α from which the theorem holds, m = {self.width} neurons"
+            )
         return numbers
+
+    def _slope(self, values: np.ndarray) -> float:
+        large = self.scales() >= POWER
+        return float(np.polyfit(np.log(self.scales()[large]), np.log(values[large]), 1)[0])

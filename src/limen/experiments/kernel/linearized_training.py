@@ -10,6 +10,7 @@ from pydantic import Field
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.result import Findings, Result
 from limen.simulation.generators import numpy_generator
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk, outputs
@@ -71,6 +72,7 @@ class LinearizedTraining(Experiment):
         seeds = seeds or tuple(range(self.default_seeds))
         runs = [[self._closed_form(seed, width) for width in self.widths().tolist()] for seed in seeds]
         dataset = self._dataset(seeds, *(np.array([[run[i] for run in row] for row in runs]) for i in range(2)))
+        dataset = dataset.assign(gap_slope=-1.0, kernel_drift_slope=-1.0, last_layer_drift_slope=-0.5)
         status = "closed form, from each seed's initial kernel."
         return Findings(dataset, True, status)
 
@@ -93,9 +95,13 @@ class LinearizedTraining(Experiment):
         inputs, labels, fresh = self.data()
         networks = [self._network(width) for width in self.widths().tolist()]
         runs = [train_by_flow(mlp, draw_parameters(mlp, seed), inputs, labels, self.times(), fresh) for mlp in networks]
+        # The gap is a distance from the closed form of the same start, and no number of the run alone.
+        closed = [self._closed_form(seed, width)[1] for width in self.widths().tolist()]
+        gaps = [float(np.abs(run.test - line).max()) for run, line in zip(runs, closed, strict=True)]
         dataset = self._dataset(
             (seed,), np.array([[run.train for run in runs]]), np.array([[run.test for run in runs]])
         ).assign(
+            gap=(("seed", "width"), [gaps]),
             kernel_drift=(("seed", "width"), [[run.kernel_drift for run in runs]]),
             first_layer_drift=(("seed", "width"), [[run.weight_drift[0] for run in runs]]),
             last_layer_drift=(("seed", "width"), [[run.weight_drift[-1] for run in runs]]),
@@ -172,17 +178,19 @@ class LinearizedTraining(Experiment):
         name = f"Training against its linearisation: {self.activation}, {self.depth} layers, $n={self.samples}$"
         return Figure(panels, title=name)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": {"gap_slope": -1.0, "kernel_drift_slope": -1.0, "last_layer_drift_slope": -0.5}}
-        if simulation is not None:
-            data = simulation.dataset
-            measured = {
-                "gap_slope": self.gaps(theory, simulation),
-                "kernel_drift_slope": data.kernel_drift.values,
-                "last_layer_drift_slope": data.last_layer_drift.values,
-            }
-            numbers["simulation"] = {
-                name: float(np.polyfit(np.log(self.widths()), np.log(values).mean(axis=0), 1)[0])
-                for name, values in measured.items()
-            }
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        falls = {
+            "gap_slope": ("gap", "power of the width m with which outputs approach the linearised ones"),
+            "kernel_drift_slope": ("kernel_drift", "power of the width m with which the change of the kernel falls"),
+            "last_layer_drift_slope": (
+                "last_layer_drift",
+                "power of the width m with which the last layer's change falls",
+            ),
+        }
+        return {
+            name: Number(dataset[name] if name in dataset else self._slope(dataset[variable].values), words)
+            for name, (variable, words) in falls.items()
+        }
+
+    def _slope(self, values: np.ndarray) -> float:
+        return float(np.polyfit(np.log(self.widths()), np.log(values).mean(axis=0), 1)[0])

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, thin
+from limen.experiments.number import Number
 from limen.result import Findings, Result
 from limen.simulation.kernel.logistic_regression import draw_labelled_points, logistic_descent
 from limen.theory.kernel.classification.logistic_flow import (
@@ -103,8 +104,12 @@ class MaxMarginFlow(Experiment):
         points, counts = self._points(seed), self.step_counts()
         weights = logistic_descent(points, self.step, counts.tolist())
         measured = _measures(points, weights, self.log_times())
+        best = 1.0 / np.sqrt(margin_asymptotics(points).loss_constant)
         dataset = xr.Dataset(
-            {name: (("seed", "log_time"), values[None]) for name, values in measured.items()},
+            {
+                **{name: (("seed", "log_time"), values[None]) for name, values in measured.items()},
+                "largest_margin": ("seed", [best]),
+            },
             coords={"log_time": self.log_times(), "seed": [seed]},
             attrs={"d": self.d},
         )
@@ -150,21 +155,26 @@ class MaxMarginFlow(Experiment):
             title=f"Logistic regression on separable data, $n={self.samples}$, $d={self.d}$ (dashed: limits)",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def reached(result: Result) -> dict[str, float]:
-            share = result.dataset.margin.isel(log_time=-1) / theory.dataset.largest_margin
-            return {"part_of_margin_when_descent_ends": float(share.mean())}
-
-        data = theory.dataset
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        best = dataset.largest_margin
+        reached = (dataset.margin.isel(log_time=-1) / best).mean()
         numbers = {
-            "theory": {
-                **reached(theory),
-                "part_of_margin_when_flow_ends": float((data.flow_margin[:, -1] / data.largest_margin).mean()),
-                "time_times_loss_over_limit": float((data.flow_time_times_loss[:, -1] / data.loss_constant).mean()),
-            }
+            "part_of_margin_when_descent_ends": Number(
+                reached, f"part of the largest margin reached at time t = {self.longest_descent:g}"
+            )
         }
-        if simulation is not None:
-            numbers["simulation"] = reached(simulation)
+        if "flow_margin" in dataset:
+            last = dataset.isel(far_log_time=-1)
+            numbers |= {
+                "part_of_margin_when_flow_ends": Number(
+                    (last.flow_margin / best).mean(),
+                    f"part of the largest margin reached at log t = {self.latest_log_time:g}",
+                ),
+                "time_times_loss_over_limit": Number(
+                    (last.flow_time_times_loss / last.loss_constant).mean(),
+                    f"time times loss over its limit at log t = {self.latest_log_time:g}",
+                ),
+            }
         return numbers
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.simulation.kernel.least_squares_descent import descent_errors, interpolator_errors
@@ -134,16 +135,15 @@ class MinNorm(Experiment):
             title=f"Descent to the nearest interpolator, $p/n={gamma:.3g}$, $\\sigma^2={self.noise:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def from_zero(result: Result) -> dict[str, float]:
-            at_zero = result.dataset.sel(start=0.0)
-            return {
-                "least_norm_excess_mse": float(at_zero.excess_mse.mean()),
-                "least_squared_norm": float(at_zero.squared_displacement.mean()),
-                "train_mse": float(at_zero.train_mse.mean()),
-            }
-
-        numbers = {"theory": from_zero(theory)}
-        if simulation is not None:
-            numbers["simulation"] = from_zero(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        from_zero = over_seeds(dataset).sel(start=0.0)
+        place = f"p/n = {self.whole_ratio:.3g}"
+        return {
+            "least_norm_excess_mse": Number(
+                from_zero.excess_mse, f"excess risk of the interpolator of least norm, {place}"
+            ),
+            "least_squared_norm": Number(
+                from_zero.squared_displacement, "squared norm of the interpolator of least norm"
+            ),
+            "train_mse": Number(from_zero.train_mse, "training error at the end of descent from 0"),
+        }

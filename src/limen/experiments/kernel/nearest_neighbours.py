@@ -9,6 +9,7 @@ from scipy.special import gamma
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.nearest_neighbours import nearest_neighbour_errors
 from limen.theory.kernel.interpolating_smoother import SmootherRisk, nearest_neighbour_risk
@@ -65,6 +66,7 @@ class NearestNeighbours(Experiment):
                 "excess_mse": ("neighbours", [risk.test for risk in risks]),
                 "bias": ("neighbours", [np.sqrt(risk.squared_bias) for risk in risks]),
                 "variance_mse": ("neighbours", [risk.variance for risk in risks]),
+                "best_neighbours": float(self._best()),
             },
             coords={"neighbours": counts},
         )
@@ -107,7 +109,7 @@ class NearestNeighbours(Experiment):
             errors.append(Points(counts, *mean_and_error(data.excess_mse.values), label))
             errors.append(Points(counts, *mean_and_error(data.variance_mse.values), colour=2))
             blur.append(Points(counts, *mean_and_error(data.bias.values), label, colour=1))
-        best = self._best()
+        best = int(theory.dataset.best_neighbours)
         mark = [Threshold(rf"best $k={best}$", x=float(best))] if 1 < best < counts[-1] else []
         smallest = min(risk.test for risk in risks)
         top = 1.5 * max(risk.test for risk in risks)
@@ -130,12 +132,14 @@ class NearestNeighbours(Experiment):
         every = np.arange(1, int(self.neighbours()[-1]) + 1)
         return int(every[np.argmin([self._risk(int(k)).test for k in every])])
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def least(result: Result) -> dict[str, float]:
-            mean = result.dataset.excess_mse.values.reshape(-1, result.dataset.sizes["neighbours"]).mean(axis=0)
-            return {"least_excess_mse_on_grid": float(mean.min()), "one_neighbour_excess_mse": float(mean[0])}
-
-        numbers = {"theory": {"best_neighbours": float(self._best()), **least(theory)}}
-        if simulation is not None:
-            numbers["simulation"] = least(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = over_seeds(dataset).excess_mse.values
+        numbers = {}
+        if "best_neighbours" in dataset:
+            numbers["best_neighbours"] = Number(
+                dataset.best_neighbours, "number k of neighbours of least risk", "neighbours"
+            )
+        return numbers | {
+            "least_excess_mse_on_grid": Number(mean.min(), f"least excess risk over all k tried, n = {self.samples}"),
+            "one_neighbour_excess_mse": Number(mean[0], "excess risk of one neighbour, k = 1"),
+        }

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -67,7 +68,8 @@ class NeuralTangent(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         sizes = self.sample_sizes()
         dataset = xr.Dataset(
-            {"excess_mse": ("samples_per_dim", self._kernel_line(sizes))}, coords={"samples_per_dim": sizes / self.d}
+            {"excess_mse": ("samples_per_dim", self._kernel_line(sizes)), "peak_neurons": self.samples / self.d},
+            coords={"samples_per_dim": sizes / self.d},
         )
         status = "exact for infinitely many neurons."
         return Findings(dataset, True, status)
@@ -128,18 +130,17 @@ class NeuralTangent(Experiment):
             title=f"{self.activation} tangent features, $n/d={threshold:g}$ (left), $\\tau^2={self.noise:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {
-            "theory": {
-                "peak_neurons": self.samples / self.d,
-                "many_neurons_excess_mse": float(theory.dataset.excess_mse.values[-1]),
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        if "peak_neurons" in dataset:
+            peak = dataset.peak_neurons
+        else:
+            peak = dataset.neurons[int(np.median(dataset.few_neurons_excess_mse.values, axis=0).argmax())]
+        return {
+            "peak_neurons": Number(
+                peak, f"neurons N at the peak of the test error, n = {self.samples} samples", "neurons"
+            ),
+            "many_neurons_excess_mse": Number(
+                over_seeds(dataset).excess_mse[-1],
+                f"excess risk of many neurons, n/d = {self.samples / self.d:.3g} samples per dimension",
+            ),
         }
-        if simulation is not None:
-            data = simulation.dataset
-            worst = int(np.median(data.few_neurons_excess_mse.values, axis=0).argmax())
-            numbers["simulation"] = {
-                "peak_neurons": float(data.neurons.values[worst]),
-                "many_neurons_excess_mse": float(data.excess_mse.values[:, -1].mean()),
-            }
-        return numbers

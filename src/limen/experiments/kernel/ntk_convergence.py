@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk
 from limen.theory.kernel.tangent.neural_tangent import ntk
@@ -61,7 +62,7 @@ class NTKConvergence(Experiment):
         return ntk(self.inputs(), None, self.activation, self.depth, self.weight_variance, self.bias)[1]
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        values = {"tangent_kernel": ("angle", _by_angle(self._limit()))}
+        values = {"tangent_kernel": ("angle", _by_angle(self._limit())), "slope_in_width": -0.5}
         dataset = xr.Dataset(values, coords={"angle": self.angles()})
         status = "exact in the limit of infinite width."
         return Findings(dataset, True, status)
@@ -114,17 +115,20 @@ class NTKConvergence(Experiment):
             f"$\\beta={self.bias:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def ends(result: Result) -> dict[str, float]:
-            mean = result.dataset.tangent_kernel.values.reshape(-1, self.angles().size).mean(axis=0)
-            return {"equal_inputs_kernel": float(mean[0]), "opposite_inputs_kernel": float(mean[-1])}
-
-        numbers = {"theory": {"slope_in_width": -0.5, **ends(theory)}}
-        if simulation is not None:
-            deviation = np.log(simulation.dataset.relative_deviation.values).mean(axis=0)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        if "slope_in_width" in dataset:
+            slope = dataset.slope_in_width
+        else:
+            deviation = np.log(dataset.relative_deviation.values).mean(axis=0)
             slope = np.polyfit(np.log(self.widths()), deviation, 1)[0]
-            numbers["simulation"] = {"slope_in_width": float(slope), **ends(simulation)}
-        return numbers
+        kernel = over_seeds(dataset).tangent_kernel.values
+        return {
+            "slope_in_width": Number(
+                slope, "power of the width m with which one network's deviation from the limit falls"
+            ),
+            "equal_inputs_kernel": Number(kernel[0], f"tangent kernel of equal inputs, {self.depth} layers"),
+            "opposite_inputs_kernel": Number(kernel[-1], f"tangent kernel of opposite inputs, {self.depth} layers"),
+        }
 
 
 def _by_angle(kernel: np.ndarray) -> np.ndarray:

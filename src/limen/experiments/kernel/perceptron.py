@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.logistic_regression import draw_labelled_points
 from limen.simulation.kernel.separability import perceptron, separable_count
@@ -52,7 +53,10 @@ class Perceptron(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         counts = self.counts()
         chance = [separable_probability(n, self.d) for n in counts]
-        dataset = xr.Dataset({"separable_fraction": ("ratio", chance)}, coords={"ratio": counts / self.d})
+        dataset = xr.Dataset(
+            {"separable_fraction": ("ratio", chance), "largest_mistakes_over_bound": 1.0},
+            coords={"ratio": counts / self.d},
+        )
         return Findings(dataset, True, "exact.")
 
     def train(self, seed: int) -> Findings:
@@ -105,17 +109,17 @@ class Perceptron(Experiment):
             title=f"Capacity of the perceptron, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def half(result: Result) -> float:
-            """The ratio at which the separable fraction, which falls, crosses one half."""
-            fraction = result.dataset.separable_fraction.values.reshape(-1, result.dataset.sizes["ratio"]).mean(axis=0)
-            return float(np.interp(-0.5, -fraction, result.dataset.ratio.values))
-
-        numbers = {"theory": {"half_separable_ratio": half(theory), "largest_mistakes_over_bound": 1.0}}
-        if simulation is not None:
-            share = simulation.dataset.mistakes / simulation.dataset.mistake_bound
-            numbers["simulation"] = {
-                "half_separable_ratio": half(simulation),
-                "largest_mistakes_over_bound": float(share.max()),
-            }
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        fraction = over_seeds(dataset).separable_fraction.values
+        if "largest_mistakes_over_bound" in dataset:
+            share = dataset.largest_mistakes_over_bound
+        else:
+            share = (dataset.mistakes / dataset.mistake_bound).max()
+        return {
+            # The fraction falls.
+            "half_separable_ratio": Number(
+                np.interp(-0.5, -fraction, dataset.ratio.values),
+                f"points per dimension n/d at which half of all labelings are separable, d = {self.d}",
+            ),
+            "largest_mistakes_over_bound": Number(share, "largest number of mistakes over its bound (R/γ)²"),
+        }

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -69,7 +70,7 @@ class RandomFeaturesPeak(Experiment):
         risk = self._limit(per_dim)
         dims = ("features_per_dim", "ridge")
         dataset = xr.Dataset(
-            {"excess_mse": (dims, risk[0]), "train_mse": (dims, risk[1])},
+            {"excess_mse": (dims, risk[0]), "train_mse": (dims, risk[1]), "threshold": self.samples / self.d},
             coords={"features_per_dim": per_dim, "ridge": list(self.ridges)},
         )
         return Findings(dataset, True, "exact.")
@@ -116,16 +117,18 @@ class RandomFeaturesPeak(Experiment):
         title = f"{self.activation} random features, $n/d={self.samples / self.d:g}$, $\\tau^2={self.noise:g}$"
         return Figure(panels, title=title)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         peak = int(np.flatnonzero(self.features() == self.samples)[0])
         weakest = int(np.argmin(self.ridges))
-
-        def of(result: Result) -> dict[str, float]:
-            shape = (-1, self.features().size, len(self.ridges))
-            mean = result.dataset.excess_mse.values.reshape(shape).mean(axis=0)
-            return {"peak_excess_mse": float(mean[peak, weakest]), "widest_excess_mse": float(mean[-1, weakest])}
-
-        numbers = {"theory": {"threshold": self.samples / self.d, **of(theory)}}
-        if simulation is not None:
-            numbers["simulation"] = of(simulation)
-        return numbers
+        mean, penalty = over_seeds(dataset).excess_mse.values[:, weakest], f"λ = {self.ridges[weakest]:g}"
+        numbers = {}
+        if "threshold" in dataset:
+            numbers["threshold"] = Number(
+                dataset.threshold, "interpolation threshold N = n, in features per dimension N/d"
+            )
+        return numbers | {
+            "peak_excess_mse": Number(mean[peak], f"excess risk at the interpolation threshold N = n, {penalty}"),
+            "widest_excess_mse": Number(
+                mean[-1], f"excess risk with the most features, N = {self.features()[-1]}, {penalty}"
+            ),
+        }

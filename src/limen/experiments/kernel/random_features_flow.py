@@ -1,12 +1,15 @@
 """Random features in time: learning first, overfitting later, and when to stop."""
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
+import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.problem import RandomFeatures
 from limen.result import Findings, Result
 from limen.simulation.kernel.regression_flow import random_features_simulation
@@ -51,13 +54,16 @@ class RandomFeaturesFlow(Experiment):
         return np.geomspace(0.1, self.last_time, 41)
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        return random_features_problem.solve(self.problem(), self.times())
+        target = {"nonlinear": self.nonlinear, "noise": self.noise}
+        limit = random_features(self.features_per_dim, self.samples_per_dim, 0.0, self.activation, **target)
+        found = random_features_problem.solve(self.problem(), self.times())
+        return replace(found, dataset=found.dataset.assign(interpolation_excess_mse=float(limit.test)))
 
     def train(self, seed: int) -> Findings:
         return random_features_simulation.solve(self.problem(), self.times(), d=self.d, seed=seed, test_samples=1000)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
-        times, numbers = self.times(), self.headline(theory)["theory"]
+        times, numbers = self.times(), self.numbers(theory.dataset)
         panels = []
         for colour, (name, label) in enumerate((("excess_mse", "excess risk"), ("train_mse", "training error"))):
             values = theory.dataset[name].values
@@ -79,20 +85,16 @@ class RandomFeaturesFlow(Experiment):
         title = f"{self.activation} random features, $N/d={self.features_per_dim:g}$, $n/d={self.samples_per_dim:g}$"
         return Figure(panels, title=title)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        target = {"nonlinear": self.nonlinear, "noise": self.noise}
-        limit = random_features(self.features_per_dim, self.samples_per_dim, 0.0, self.activation, **target)
-        numbers = {"theory": {**self._best(theory), "interpolation_excess_mse": float(limit.test)}}
-        if simulation is not None:
-            numbers["simulation"] = self._best(simulation)
-        return numbers
-
-    def _best(self, result: Result) -> dict[str, float]:
-        times = self.times()
-        mean = result.dataset.excess_mse.values.reshape(-1, times.size).mean(axis=0)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        times, mean = self.times(), over_seeds(dataset).excess_mse.values
         best = int(mean.argmin())
-        return {
-            "best_time": float(times[best]),
-            "best_excess_mse": float(mean[best]),
-            "last_excess_mse": float(mean[-1]),
+        numbers = {
+            "best_time": Number(times[best], "time t at which the excess risk is least"),
+            "best_excess_mse": Number(mean[best], "least excess risk along the flow"),
+            "last_excess_mse": Number(mean[-1], f"excess risk at the last time, t = {self.last_time:g}"),
         }
+        if "interpolation_excess_mse" in dataset:
+            numbers["interpolation_excess_mse"] = Number(
+                dataset.interpolation_excess_mse, "excess risk of the interpolating network, t = ∞"
+            )
+        return numbers

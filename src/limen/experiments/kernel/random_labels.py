@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_spectrum
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, split_digits
@@ -59,7 +60,14 @@ class RandomLabels(Experiment):
         corruption = self.corruptions()
         risk = self._risk(corruption)
         dataset = xr.Dataset(
-            {"test_mse": ("corruption", risk.test), "train_mse": ("corruption", risk.train)}, {"corruption": corruption}
+            {
+                "test_mse": ("corruption", risk.test),
+                "train_mse": ("corruption", risk.train),
+                # What the network does in the end: it fits all it is shown, and guesses.
+                "network_train_error_random_labels": 0.0,
+                "network_test_error_random_labels": 1.0 - 1.0 / CLASSES,
+            },
+            {"corruption": corruption},
         )
         return Findings(dataset)
 
@@ -118,22 +126,21 @@ class RandomLabels(Experiment):
             title=f"Random labels, $n={self.n}$ digits, {self.depth} layers of width {self.width}, {self.loss} loss",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._numbers(theory.dataset.test_mse.values)}
-        # What the network does at either end: it fits all it is shown, and guesses in the end.
-        numbers["theory"] |= {"network_train_error_random_labels": 0.0, "network_test_error_random_labels": 0.9}
-        if simulation is not None:
-            found = simulation.dataset
-            numbers["simulation"] = self._numbers(found.test_mse.mean("seed").values) | {
-                "network_train_error_random_labels": float(found.network_train_error[:, -1].mean()),
-                "network_test_error_random_labels": float(found.network_test_error[:, -1].mean()),
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = over_seeds(dataset)
+        numbers = {
+            "test_mse_true_labels": Number(mean.test_mse[0], "test error of kernel regression on true labels, q = 0"),
+            "test_mse_random_labels": Number(
+                mean.test_mse[-1], "test error of kernel regression on random labels, q = 1"
+            ),
+        }
+        for name, words in (("train", "training labels wrong"), ("test", "test images misclassified")):
+            key = f"network_{name}_error_random_labels"
+            share = mean[key] if key in mean else mean[f"network_{name}_error"][-1]
+            numbers[key] = Number(share, f"part of {words} by the network trained on random labels, q = 1")
         return numbers
 
     def _risk(self, corruption: np.ndarray) -> PopulationRisk:
         values, energies = digits_spectrum()
         noise = corruption_noise(corruption)
         return finite_population_risk(values, energies, self.n, np.inf, self.ridge, noise, 1.0 - corruption)
-
-    def _numbers(self, test: np.ndarray) -> dict[str, float]:
-        return {"test_mse_true_labels": float(test[0]), "test_mse_random_labels": float(test[-1])}

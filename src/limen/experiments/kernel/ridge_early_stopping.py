@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
 from limen.simulation.kernel.spectral_estimators import flow_shrinkages, ridge_shrinkages
@@ -55,6 +56,8 @@ class RidgeEarlyStopping(Experiment):
                 "flow_train_mse": ("time", flow.train),
                 "ridge_excess_mse": ("time", path.test),
                 "ridge_train_mse": ("time", path.train),
+                "optimal_stopping_time": optimal_stopping_time(self.ratio, self.noise, signal=self.signal),
+                "optimal_ridge": optimal_ridge(self.ratio, self.noise, signal=self.signal),
             },
             coords={"time": times},
         )
@@ -94,7 +97,7 @@ class RidgeEarlyStopping(Experiment):
                     runs = f"$p={self.d}$, {len(simulation.seeds)} runs" if colour == 0 else ""
                     marks.append(Points(times[at], mean[at], error[at], runs, colour))
             if kind == "excess_mse":
-                optimum = self.headline(theory)["theory"]
+                optimum = self.numbers(theory.dataset)
                 found = sorted([(optimum["stopping_time"], r"t^*"), (1.0 / optimum["ridge"], r"1/\lambda^*")])
                 # The two are close: blanks push their labels apart.
                 padded = (f"${found[0][1]}\\qquad$", f"$\\qquad{found[1][1]}$")
@@ -105,19 +108,19 @@ class RidgeEarlyStopping(Experiment):
         title = f"$\\gamma=p/n={self.ratio:g}$, $\\sigma^2={self.noise:g}$, $r^2={self.signal:g}$"
         return Figure(panels, title=f"Early stopping and ridge, {title}")
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        stop = optimal_stopping_time(self.ratio, self.noise, signal=self.signal)
-        penalty = optimal_ridge(self.ratio, self.noise, signal=self.signal)
-        best = self._best(theory)
-        numbers = {"theory": {"stopping_time": stop, "ridge": penalty, **best}}
-        if simulation is not None:
-            numbers["simulation"] = self._best(simulation)
-        return numbers
-
-    def _best(self, result: Result) -> dict[str, float]:
-        """The least mean risk on each path."""
-        curves = {
-            method: result.dataset[f"{method}_excess_mse"].values.reshape(-1, self.times().size).mean(axis=0)
-            for method in ("flow", "ridge")
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean, numbers = over_seeds(dataset), {}
+        if "optimal_ridge" in dataset:
+            numbers |= {
+                "stopping_time": Number(dataset.optimal_stopping_time, "best time t* to stop gradient flow"),
+                "ridge": Number(dataset.optimal_ridge, "best ridge penalty λ*"),
+            }
+        place = f"γ = {self.ratio:g}"
+        return numbers | {
+            "best_flow_excess_mse": Number(
+                mean.flow_excess_mse.min(), f"least excess risk along gradient flow, {place}"
+            ),
+            "best_ridge_excess_mse": Number(
+                mean.ridge_excess_mse.min(), f"least excess risk along the ridge path, {place}"
+            ),
         }
-        return {f"best_{method}_excess_mse": float(curve.min()) for method, curve in curves.items()}

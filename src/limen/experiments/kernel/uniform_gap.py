@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.capacity import uniform_gaps
 from limen.theory.kernel.classification.uniform_gap import least_squares_gap, uniform_gap
@@ -122,12 +123,11 @@ class UniformConvergence(Experiment):
             rf"$\sigma^2={self.noise:g}$",
         )  # fmt: skip
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def first(result: Result) -> dict[str, float]:
-            data = result.dataset.isel(ratio=0)
-            return {f"fewest_dimensions_{name}": float(data[name].mean()) for name in VARIABLES}
-
-        numbers = {"theory": first(theory)}
-        if simulation is not None:
-            numbers["simulation"] = first(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        first, place = over_seeds(dataset).isel(ratio=0), f"d/n = {self.ratios()[0]:.3g}"
+        words = {
+            "empirical_above": f"largest excess of training error over risk in the ball, {place}",
+            "true_above": f"largest excess of risk over training error in the ball, {place}",
+            "least_squares": f"excess of risk over training error of least squares, {place}",
+        }
+        return {f"fewest_dimensions_{name}": Number(first[name], words[name]) for name in VARIABLES}

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.spectra.spiked_covariance import spiked_top
@@ -72,7 +73,12 @@ class BBPTransition(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         value, overlap = self._limit(self.spikes(), at_size=True)
         dataset = xr.Dataset(
-            {"top_eigenvalue": ("spike", value), "squared_overlap": ("spike", overlap)}, coords={"spike": self.spikes()}
+            {
+                "top_eigenvalue": ("spike", value),
+                "squared_overlap": ("spike", overlap),
+                "threshold": self.threshold,
+            },
+            coords={"spike": self.spikes()},
         )
         status = f"exact; below the threshold {self.threshold:.4g} to leading order in p."
         return Findings(dataset, True, status)
@@ -129,12 +135,16 @@ class BBPTransition(Experiment):
             panels.append(Panel(r"spike $\ell$ (population eigenvalue)", label, marks))
         return Figure(panels, title=f"One spike in a covariance, $\\gamma=p/n={self.ratio:g}$")
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def last(result: Result) -> dict[str, float]:
-            names = ("top_eigenvalue", "squared_overlap")
-            return {f"strongest_{name}": float(result.dataset[name].values[..., -1].mean()) for name in names}
-
-        numbers = {"theory": {"threshold": self.threshold, **last(theory)}}
-        if simulation is not None:
-            numbers["simulation"] = last(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last, spike = over_seeds(dataset).isel(spike=-1), f"spike ℓ = {self.strongest:g}"
+        numbers = {}
+        if "threshold" in dataset:
+            numbers["threshold"] = Number(
+                dataset.threshold, f"spike ℓ above which the direction shows, γ = {self.ratio:g}"
+            )
+        return numbers | {
+            "strongest_top_eigenvalue": Number(last.top_eigenvalue, f"largest sample eigenvalue, {spike}"),
+            "strongest_squared_overlap": Number(
+                last.squared_overlap, f"squared overlap of the top eigenvector with the direction, {spike}"
+            ),
+        }

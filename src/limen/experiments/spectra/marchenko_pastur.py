@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.result import Findings, Result
 from limen.simulation.spectra.random_matrices import draw_covariance, population_spectrum
@@ -137,19 +138,17 @@ class MarchenkoPasturBulk(Experiment):
             title=f"Sample covariance, $\\gamma=p/n={self.ratio:g}$, $p={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        ends = theory.dataset.edge_eigenvalue.values
-        edges = theory.dataset.bulk_edge.values
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        ends = over_seeds(dataset).edge_eigenvalue.values
         numbers = {
-            "theory": {
-                "smallest_eigenvalue": float(ends[0]),
-                "largest_eigenvalue": float(ends[-1]),
-                "left_edge": max(0.0, float(edges[0])),
-                "right_edge": float(edges[-1]),
-                "bands": len(edges) / 2,
-            }
+            "smallest_eigenvalue": Number(ends[0], f"smallest positive sample eigenvalue, p = {self.d}"),
+            "largest_eigenvalue": Number(ends[-1], f"largest sample eigenvalue, p = {self.d}"),
         }
-        if simulation is not None:
-            found = simulation.dataset.edge_eigenvalue.values.mean(axis=0)
-            numbers["simulation"] = {"smallest_eigenvalue": float(found[0]), "largest_eigenvalue": float(found[-1])}
+        if "bulk_edge" in dataset:
+            edges = dataset.bulk_edge.values
+            numbers |= {
+                "left_edge": Number(max(0.0, edges[0]), f"left edge of the spectrum as p → ∞, γ = {self.ratio:g}"),
+                "right_edge": Number(edges[-1], f"right edge of the spectrum as p → ∞, γ = {self.ratio:g}"),
+                "bands": Number(len(edges) / 2, "number of bands of the spectrum", "bands"),
+            }
         return numbers

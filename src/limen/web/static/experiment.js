@@ -222,7 +222,7 @@ class View {
   async show(data) {
     this.part(".figure-title").innerHTML = data.figure.title;
     this.part(".caption").innerHTML = data.figure.caption;
-    numbers(this.part(".numbers tbody"), data.headline);
+    numbers(this.part(".numbers tbody"), data);
     this.part(".trust").textContent = data.status ? `${data.ok ? "Theory: " : "Take care: "}${data.status}` : "";
     this.part(".trust").dataset.tone = data.ok ? "" : "bad";
     await this.plots.draw(data.figure);
@@ -268,16 +268,16 @@ function parametersOf(schema, query) {
   return values;
 }
 
-function numbers(body, headline) {
+function numbers(body, { headline, words = {}, units = {} }) {
   const simulation = headline.simulation ?? {};
   body.replaceChildren(...Object.entries(headline.theory).map(([name, value]) => {
     const row = document.createElement("tr");
     const head = document.createElement("th");
     head.scope = "row";
-    head.textContent = name.replaceAll("_", " ");
+    head.textContent = words[name] ?? name.replaceAll("_", " ");
     const cells = [value, simulation[name]].map((number) => {
       const cell = document.createElement("td");
-      cell.textContent = number === undefined ? "" : shown(number);
+      cell.textContent = number === undefined ? "" : shown(number, words[name], units[name]);
       return cell;
     });
     row.append(head, ...cells);
@@ -285,9 +285,12 @@ function numbers(body, headline) {
   }));
 }
 
-function shown(number) {
-  if (typeof number !== "number") return String(number).replace("inf", "∞");
-  return Number(number.toPrecision(4)).toString().replace("-", "−");
+// What is not finite comes as text: a number that does not exist is a dash, a wait without end "never".
+function shown(number, words = "", unit = "") {
+  if (number === "nan") return "– (none)";
+  if (number === "inf" && (unit || words.split(" ").includes("time"))) return "never";
+  if (typeof number !== "number") return String(number).replace("-", "−").replace("inf", "∞");
+  return `${Number(number.toPrecision(4)).toString().replace("-", "−")} ${unit}`.trim();
 }
 
 function duration(seconds) {
