@@ -185,6 +185,6 @@ class AttentionLayers(Experiment):
         }
         if "flow_depth" in dataset:
             numbers["flow_depth"] = Number(
-                last.flow_depth, f"the same depth in the limit of a small step η, {beta}", "layers"
+                last.flow_depth, f"depth at which the flow (small steps η) passes 0.999, {beta}", "layers"
             )
         return numbers

@@ -134,7 +134,7 @@ class RandomLabels(Experiment):
                 mean.test_mse[-1], "test error of kernel regression on random labels, q = 1"
             ),
         }
-        for name, words in (("train", "training labels wrong"), ("test", "test images misclassified")):
+        for name, words in (("train", "training images misclassified"), ("test", "test images misclassified")):
             key = f"network_{name}_error_random_labels"
             share = mean[key] if key in mean else mean[f"network_{name}_error"][-1]
             numbers[key] = Number(share, f"part of {words} by the network trained on random labels, q = 1")
