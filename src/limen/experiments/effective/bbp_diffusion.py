@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import SpikedTensor
 from limen.result import Findings, Result
 from limen.simulation.effective.tensor_chain import solve_seeds
@@ -67,6 +68,7 @@ class BBPDiffusion(Experiment):
         dataset["spread"] = (("multiple", "time"), np.sqrt(variance))
         dataset["memory"] = (("multiple", "time"), memory)
         dataset["final_spread"] = ("signal_curve", np.sqrt(curve))
+        dataset["stationary_spread"] = float(np.sqrt(self.step / (1.0 - MULTIPLES[0])))
         dataset = dataset.assign_coords(signal_curve=CURVE)
         status = "moments of the diffusion integrated."
         return Findings(dataset, True, status)
@@ -138,12 +140,18 @@ class BBPDiffusion(Experiment):
             marks.append(Line(grid, density, rf"$\lambda={MULTIPLES[i]:g}\,c$", i))
         return Panel(r"$z(T)$", "density", marks, "law at the end")
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(spread: np.ndarray) -> dict[str, float]:
-            return {"spread_below": float(spread[0]), "spread_at": float(spread[1]), "spread_above": float(spread[2])}
-
-        found = {"theory": numbers(theory.dataset.spread.values[:, -1])}
-        found["theory"]["stationary_spread_below"] = float(np.sqrt(self.step / (1.0 - MULTIPLES[0])))
-        if simulation is not None:
-            found["simulation"] = numbers(simulation.dataset.spread.values[:, :, -1].mean(axis=0))
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        spread = dataset.spread.isel(time=-1)
+        last = (spread.mean("seed") if "seed" in spread.dims else spread).values
+        below, critical, above = MULTIPLES
+        words = "spread of the rescaled overlap √N m at the end"
+        found = {
+            "spread_below": Number(float(last[0]), f"{words}, signal λ = {below:g} c"),
+            "spread_at": Number(float(last[1]), f"{words}, signal λ = {critical:g} c, the critical one"),
+            "spread_above": Number(float(last[2]), f"{words}, signal λ = {above:g} c"),
+        }
+        if "stationary_spread" in dataset:
+            found["stationary_spread_below"] = Number(
+                float(dataset.stationary_spread), f"spread of √N m after infinite time, signal λ = {below:g} c"
+            )
         return found

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import BinaryMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
@@ -83,6 +84,7 @@ class BinaryMixtureTraining(Experiment):
         dataset["overlap_spread"] = ("time", np.sqrt(variance))
         late = dataset.balanced_time.values
         dataset["recovered"] = ("balanced_time", hitting_probability(self.balanced(), self.d // 2, self.level(), late))
+        dataset["median_recovery_time"] = float(hitting_time(self.balanced(), self.d // 2, self.level(), 0.5))
         status = "integrated; fluctuations and recovery to leading order in the dimension."
         return Findings(dataset, True, status)
 
@@ -142,23 +144,30 @@ class BinaryMixtureTraining(Experiment):
             title=f"Online learning of a binary mixture, $\\delta={self.step:g}$, $N={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(dataset: xr.Dataset, median: float) -> dict[str, float]:
-            mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
-            return {
-                "final_overlap": float(mean.overlap.values[-1]),
-                "largest_spread": float(mean.overlap_spread.values.max()),
-                "median_recovery_time_of_equal_weights": median,
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        if "median_recovery_time" in dataset:
+            median = float(dataset.median_recovery_time)
+        else:
+            median = self._half_recovered(mean.recovered.values)
+        return {
+            "final_overlap": Number(
+                float(mean.overlap.values[-1]),
+                f"mean overlap with the direction at the end, weight p = {self.weight:g}",
+            ),
+            "largest_spread": Number(
+                float(mean.overlap_spread.values.max()),
+                f"largest spread of the overlap between runs, times √N, weight p = {self.weight:g}",
+            ),
+            "median_recovery_time_of_equal_weights": Number(
+                median, "time t = samples × δ/N until half of the runs recover, equal weights", "units of time"
+            ),
+        }
 
-        median = hitting_time(self.balanced(), self.d // 2, self.level(), 0.5)
-        found = {"theory": numbers(theory.dataset, float(median))}
-        if simulation is not None:
-            part = simulation.dataset.recovered.mean("seed").values
-            late, above = self.balanced_times(), np.flatnonzero(part >= 0.5)
-            measured = float("inf")
-            if above.size and above[0] > 0:
-                i = int(above[0])
-                measured = float(np.interp(0.5, part[i - 1 : i + 1], late[i - 1 : i + 1]))
-            found["simulation"] = numbers(simulation.dataset, measured)
-        return found
+    def _half_recovered(self, part: np.ndarray) -> float:
+        """When half of the runs have recovered; infinite if that is not among the times."""
+        late, above = self.balanced_times(), np.flatnonzero(part >= 0.5)
+        if not above.size or above[0] == 0:
+            return float("inf")
+        i = int(above[0])
+        return float(np.interp(0.5, part[i - 1 : i + 1], late[i - 1 : i + 1]))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import OverlapStart, SpikedTensor, XorMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.generic_sgd import run
@@ -176,19 +177,19 @@ class EffectiveDynamicsCheck(Experiment):
         names = [f"${name}_{i + 1}$" for name in ("v", r"m^\mu", r"m^\nu") for i in range(WIDTH)]
         return names + [f"$R_{{{i + 1}{j + 1}}}$" for i, j in zip(*UPPER, strict=True)]
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(dataset: xr.Dataset) -> dict[str, float]:
-            mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
-            return {
-                "largest_drift": float(np.abs(mean.population_drift.values).max()),
-                "largest_corrector": float(np.abs(mean.corrector.values).max()),
-                "final_first_statistic": float(mean.statistics.values[-1, 0]),
-            }
-
-        found = {"theory": numbers(theory.dataset)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation.dataset)
-        return found
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        first = "overlap m" if self.model == "spiked-matrix" else "second layer v of neuron 1"
+        return {
+            "largest_drift": Number(
+                float(np.abs(mean.population_drift.values).max()), "largest drift f of a statistic along the path"
+            ),
+            "largest_corrector": Number(
+                float(np.abs(mean.corrector.values).max()),
+                f"largest corrector g, which the noise of SGD adds to a statistic, step c = {self.step:g}",
+            ),
+            "final_first_statistic": Number(float(mean.statistics.values[-1, 0]), f"{first} at the end of the path"),
+        }
 
 
 @lru_cache(maxsize=32)

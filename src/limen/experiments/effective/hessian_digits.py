@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.gaussian import covariance_dual, covariance_dual_prime
 from limen.precision import in_double
 from limen.result import Findings, Result
@@ -66,8 +67,9 @@ class HessianDigits(Experiment):
                 "infinite_width_eigenvalue": ("rank", levels[(RANKS - 1) // CLASSES]),
                 "initial_mean": ("group", self._initial_means(levels[0])),
                 "class_share": ((), 1.0),
+                "outliers": ("stage", [float(CLASSES)] * len(STAGES)),
             },
-            {"rank": RANKS, "group": GROUPS},
+            {"rank": RANKS, "group": GROUPS, "stage": STAGES},
         )
         return Findings(dataset)
 
@@ -131,25 +133,23 @@ class HessianDigits(Experiment):
             title=f"Hessian on {self.n} digits, {self.depth} weight layers of width {self.width}, square loss",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {
-            "theory": {
-                "outliers_before": float(CLASSES),
-                "outliers_after": float(CLASSES),
-                "initial_outlier": float(theory.dataset.initial_mean[0]),
-                "class_share": 1.0,
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        if "outliers" in dataset:
+            before, after = dataset.outliers.values
+        else:
+            before, after = (_above_widest_gap(row) for row in dataset.eigenvalue.values.mean(axis=0))
+        return {
+            "outliers_before": Number(float(before), "Hessian eigenvalues beyond the rest before training"),
+            "outliers_after": Number(float(after), "Hessian eigenvalues beyond the rest after training"),
+            "initial_outlier": Number(
+                float(dataset.initial_mean.isel(group=0).mean()),
+                f"mean of the {CLASSES} largest Hessian eigenvalues before training",
+            ),
+            "class_share": Number(
+                float(dataset.class_share.mean()),
+                f"part of the {CLASSES} largest eigenvalues explained by class means after training",
+            ),
         }
-        if simulation is not None:
-            found = simulation.dataset
-            before, after = found.eigenvalue.values.mean(axis=0)
-            numbers["simulation"] = {
-                "outliers_before": _above_widest_gap(before),
-                "outliers_after": _above_widest_gap(after),
-                "initial_outlier": float(found.initial_mean[:, 0].mean()),
-                "class_share": float(found.class_share.mean()),
-            }
-        return numbers
 
     def _initial_means(self, largest: float) -> list[float]:
         parameters = sum(matrix.size for matrix in self._start(0))

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import OnlinePCA
 from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
@@ -108,10 +109,10 @@ class OnlinePCATraining(Experiment):
         status = f"exact overlap chain of spherical SGD in d = {self.d}, {self.runs} runs a seed."
         return Findings(dataset, True, status)
 
-    def _hitting_quartiles(self, simulation: Result) -> np.ndarray:
+    def _hitting_quartiles(self, overlap_of_runs: np.ndarray) -> np.ndarray:
         """Quartiles over all runs, crossings interpolated between records; infinite where not reached."""
         times, found = self.times(), []
-        for path in simulation.dataset.overlap_of_runs.values.reshape(-1, TIMES):
+        for path in overlap_of_runs.reshape(-1, TIMES):
             above = np.flatnonzero(path >= self.level)
             if above.size == 0 or above[0] == 0:
                 found.append(np.inf if above.size == 0 else 0.0)
@@ -153,17 +154,18 @@ class OnlinePCATraining(Experiment):
             title=f"Online PCA, $\\lambda={self.signal:g}$, $\\delta={self.step:g}$, $N={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(quartiles: np.ndarray, square: float) -> dict[str, float]:
-            return {
-                "median_hitting_time": float(quartiles[1]),
-                "interquartile_range": float(quartiles[2] - quartiles[0]),
-                "final_square_overlap": square,
-            }
-
-        data = theory.dataset
-        found = {"theory": numbers(data.hitting_time.values, float(data.square_overlap.values[-1]))}
-        if simulation is not None:
-            last = float(simulation.dataset.square_overlap.values[:, -1].mean())
-            found["simulation"] = numbers(self._hitting_quartiles(simulation), last)
-        return found
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        known = "hitting_time" in dataset
+        quartiles = dataset.hitting_time.values if known else self._hitting_quartiles(dataset.overlap_of_runs.values)
+        crossing = f"overlap η = {self.level:g} is reached, t = samples × δ/N"
+        return {
+            "median_hitting_time": Number(float(quartiles[1]), f"median time at which {crossing}", "units of time"),
+            "interquartile_range": Number(
+                float(quartiles[2] - quartiles[0]),
+                f"distance of the quartiles of the time at which {crossing}",
+                "units of time",
+            ),
+            "final_square_overlap": Number(
+                float(dataset.square_overlap.isel(time=-1).mean()), "mean squared overlap m² at the end"
+            ),
+        }

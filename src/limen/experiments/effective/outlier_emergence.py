@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import GaussianMixture, InputError
 from limen.result import Findings, Result
@@ -180,14 +181,23 @@ class OutlierEmergence(Experiment):
                 found.append((rank, 1, float(place)))
         return found
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        needed = theory.dataset.samples_needed.values
-        numbers = {"theory": {"samples_first_outlier": float(needed[0]), "samples_all_outliers": float(needed[-1])}}
-        numbers["theory"]["alignment_most_samples"] = float(theory.dataset.alignment[-1])
-        if simulation is not None:
-            mean = float(simulation.dataset.alignment.mean("seed")[-1])
-            numbers["simulation"] = {"alignment_most_samples": mean}
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "samples_needed" in dataset:
+            needed, unit = dataset.samples_needed.values, "samples per dimension"
+            found = {
+                "samples_first_outlier": Number(
+                    float(needed[0]), f"test samples from which the first outlier of the {self.matrix} is seen", unit
+                ),
+                "samples_all_outliers": Number(
+                    float(needed[-1]), f"test samples from which all k = {self.classes} outliers are seen", unit
+                ),
+            }
+        found["alignment_most_samples"] = Number(
+            float(dataset.alignment.isel(ratio=-1).mean()),
+            f"alignment of the weights with the leading eigenvectors, {self.ratios[-1]:g} test samples per dimension",
+        )
+        return found
 
 
 def _ordinal(number: int) -> str:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import GaussianMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.mixture_blocks import measure_block
@@ -125,13 +126,25 @@ class SpectralAlignment(Experiment):
             f"$d={self.d}$, $\\tilde M/d={self.test_samples_per_dim:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": _numbers(theory.dataset)}
-        last = theory.dataset.isel(time=-1)
-        numbers["theory"] |= {f"outliers_{matrix}": float(last[f"outliers_{matrix}"]) for matrix in MATRICES}
-        if simulation is not None:
-            numbers["simulation"] = _numbers(simulation.dataset.mean("seed"))
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = (dataset.mean("seed") if "seed" in dataset.dims else dataset).isel(time=-1)
+        names = {"hessian": "Hessian", "gradient": "gradient matrix"}
+        found = {
+            f"final_alignment_{matrix}": Number(
+                float(last[f"alignment_{matrix}"]),
+                f"alignment of the weights with {self.classes} eigenvectors of the {names[matrix]} at the end",
+            )
+            for matrix in MATRICES
+        }
+        found["top_eigenvalue_hessian"] = Number(
+            float(last.eigenvalue_hessian[0]), f"largest eigenvalue of the Hessian at the end, t = {self.time:g}"
+        )
+        for matrix in MATRICES:
+            if f"outliers_{matrix}" in last:
+                found[f"outliers_{matrix}"] = Number(
+                    float(last[f"outliers_{matrix}"]), f"eigenvalues of the {names[matrix]} outside its bulk at the end"
+                )
+        return found
 
 
 def _with_compared(dataset: xr.Dataset) -> xr.Dataset:
@@ -139,12 +152,3 @@ def _with_compared(dataset: xr.Dataset) -> xr.Dataset:
     return dataset.assign(
         alignment_squared=dataset.alignment_hessian**2, leading_sum=dataset.eigenvalue_hessian.sum("rank")
     )
-
-
-def _numbers(dataset: xr.Dataset) -> dict[str, float]:
-    last = dataset.isel(time=-1)
-    return {
-        "final_alignment_hessian": float(last.alignment_hessian),
-        "final_alignment_gradient": float(last.alignment_gradient),
-        "top_eigenvalue_hessian": float(last.eigenvalue_hessian[0]),
-    }

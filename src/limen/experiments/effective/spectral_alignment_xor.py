@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.effective.xor_starts import directed_start
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import InputError, XorMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.xor_alignment import MATRICES, measure_network
@@ -162,11 +163,24 @@ class SpectralAlignmentXor(Experiment):
             f"$\\alpha={self.penalty:g}$, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": _numbers(theory)}
-        if simulation is not None:
-            numbers["simulation"] = _numbers(simulation)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = dataset.isel(time=-1)
+        names = {"hessian": "Hessian", "gradient": "gradient matrix"}
+        found = {
+            "clouds_found": Number(
+                float(np.mean(occupied_clusters(Findings(dataset)))), "clouds of the mixture, of four, found at the end"
+            )
+        }
+        for matrix in MATRICES:
+            found[f"neuron_alignment_{matrix}"] = Number(
+                float(last.first_alignment.sel(matrix=matrix).mean()),
+                f"alignment of neuron {self.neuron} with 2 eigenvectors of its block of the {names[matrix]}, at the end",
+            )
+            found[f"second_layer_alignment_{matrix}"] = Number(
+                float(last.second_alignment.sel(matrix=matrix).mean()),
+                f"alignment of the second layer with 4 eigenvectors of its block of the {names[matrix]}, at the end",
+            )
+        return found
 
 
 def _with_compared(dataset: xr.Dataset) -> xr.Dataset:
@@ -175,12 +189,3 @@ def _with_compared(dataset: xr.Dataset) -> xr.Dataset:
         first_alignment_squared=dataset.first_alignment.sel(matrix="hessian", drop=True) ** 2,
         second_leading_sum=dataset.second_eigenvalue.isel(rank=slice(SECOND_LAYER_LEADING)).sum("rank"),
     )
-
-
-def _numbers(result: Result) -> dict[str, float]:
-    last = result.dataset.isel(time=-1)
-    numbers = {"clouds_found": float(np.mean(occupied_clusters(result)))}
-    for matrix in MATRICES:
-        numbers[f"neuron_alignment_{matrix}"] = float(last.first_alignment.sel(matrix=matrix).mean())
-        numbers[f"second_layer_alignment_{matrix}"] = float(last.second_alignment.sel(matrix=matrix).mean())
-    return numbers

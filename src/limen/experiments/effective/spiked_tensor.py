@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import InputError, OverlapStart, SpikedTensor
 from limen.result import Findings, Result
 from limen.simulation.effective.tensor_chain import tensor_chain
@@ -79,6 +80,8 @@ class SpikedTensorFlow(Experiment):
         dataset = self._dataset()
         for name, rows in zip(("overlap", "orthogonal_square"), zip(*pairs, strict=True), strict=True):
             dataset[name] = (("start", "time"), np.stack(rows))
+        dataset["stable_overlap"] = self.end()
+        dataset["critical_signal"] = critical_signal(self.problem())
         return Findings(dataset, True, "integrated.")
 
     def train(self, seed: int) -> Findings:
@@ -154,18 +157,26 @@ class SpikedTensorFlow(Experiment):
         marks.append(Points(rest, [c] * len(rest), label="rest points", colour=6))
         return marks
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(dataset: xr.Dataset) -> dict[str, float]:
-            mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
-            last = mean.overlap.values[:, -1]
-            return {
-                "overlap_from_below": float(last[0]),
-                "overlap_from_above": float(last[1]),
-                "final_square": float(mean.orthogonal_square.values[1, -1]),
-            }
-
-        found = {"theory": numbers(theory.dataset)}
-        found["theory"] |= {"stable_overlap": self.end(), "critical_signal": critical_signal(self.problem())}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation.dataset)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        last, end = mean.overlap.values[:, -1], f"at the end, t = {self.horizon:g}"
+        found = {
+            "overlap_from_below": Number(
+                float(last[0]), f"overlap with the spike {end}, from a start below the divide"
+            ),
+            "overlap_from_above": Number(
+                float(last[1]), f"overlap with the spike {end}, from a start above the divide"
+            ),
+            "final_square": Number(
+                float(mean.orthogonal_square.values[1, -1]),
+                f"squared length off the spike {end}, from above the divide",
+            ),
+        }
+        if "stable_overlap" in dataset:
+            found["stable_overlap"] = Number(
+                float(dataset.stable_overlap), f"overlap at the stable rest point, signal λ = {self.signal:g}"
+            )
+            found["critical_signal"] = Number(
+                float(dataset.critical_signal), f"signal λ below which nothing is found, step c = {self.step:g}"
+            )
         return found

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import OnlinePCA, SingleIndex
 from limen.result import Findings, Result
 from limen.simulation.effective.overlap_hitting import simulated_hitting_times
@@ -142,21 +143,21 @@ class WeakRecovery(Experiment):
             title="Weak recovery from a random start, by information exponent $k$",
         )  # fmt: skip
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(log_samples: np.ndarray, fraction: np.ndarray) -> dict[str, float]:
-            found = {}
-            for k in PARTS:
-                at = [i for i, point in enumerate(self.points()) if point[0] == k]
-                decades = np.log10(self.points()[at[-1]][1] / self.points()[at[0]][1])
-                found[f"growth_with_dimension_{k}"] = float((log_samples[at[-1]] - log_samples[at[0]]) / decades)
-                found[f"search_fraction_{k}"] = float(fraction[at[-1]])
-            return found
-
-        data = theory.dataset
-        found = {"theory": numbers(data.log_samples.values, data.search_fraction.values)}
-        if simulation is not None:
-            mean = simulation.dataset.mean("seed")
-            found["simulation"] = numbers(mean.log_samples.values, mean.search_fraction.values)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        log_samples, fraction = mean.log_samples.values, mean.search_fraction.values
+        found = {}
+        for k in PARTS:
+            at = [i for i, point in enumerate(self.points()) if point[0] == k]
+            decades = np.log10(self.points()[at[-1]][1] / self.points()[at[0]][1])
+            found[f"growth_with_dimension_{k}"] = Number(
+                float((log_samples[at[-1]] - log_samples[at[0]]) / decades),
+                f"power of the dimension with which samples to weak recovery grow, information exponent {k}",
+            )
+            found[f"search_fraction_{k}"] = Number(
+                float(fraction[at[-1]]),
+                f"part of the samples spent searching, N = {self.points()[at[-1]][1]}, information exponent {k}",
+            )
         return found
 
 

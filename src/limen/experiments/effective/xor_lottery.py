@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, XorMixture
 from limen.result import Findings, Result
@@ -104,11 +105,11 @@ class XorLottery(Experiment):
             title=f"The XOR lottery, $\\alpha={self.penalty:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._numbers(theory.dataset.success.values)}
-        if simulation is not None:
-            numbers["simulation"] = self._numbers(simulation.dataset.success.mean("seed").values)
-        return numbers
-
-    def _numbers(self, success: np.ndarray) -> dict[str, float]:
-        return {f"success_{int(width)}": float(value) for width, value in zip(self.widths, success, strict=True)}
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        success = dataset.success.mean("seed") if "seed" in dataset.dims else dataset.success
+        return {
+            f"success_{int(width)}": Number(
+                float(value), f"probability that K = {int(width)} neurons find all four clouds"
+            )
+            for width, value in zip(self.widths, success.values, strict=True)
+        }

@@ -3,11 +3,13 @@
 from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 from pydantic import Field
 
 from limen.experiments.effective.xor_starts import random_start
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import XorMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.mixture_training import xor_sgd
@@ -107,16 +109,14 @@ class XorTraining(Experiment):
             f"$d={self.d}$",
         )  # fmt: skip
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._numbers(theory)}
-        if simulation is not None:
-            numbers["simulation"] = self._numbers(simulation)
-        return numbers
-
-    def _numbers(self, result: Result) -> dict[str, float]:
-        """Clouds found and the squared lengths of $v$ at the end, runs averaged."""
-        second = result.dataset.second_layer.isel(time=-1)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        second = dataset.second_layer.isel(time=-1)
         return {
-            "clouds_found": float(np.mean(occupied_clusters(result))),
-            "second_layer_square": float((second**2).sum("neuron").mean()),
+            "clouds_found": Number(
+                float(np.mean(occupied_clusters(Findings(dataset)))), "clouds of the mixture, of four, found at the end"
+            ),
+            "second_layer_square": Number(
+                float((second**2).sum("neuron").mean()),
+                f"squared length of the second layer at the end, t = {self.time:g}",
+            ),
         }

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.problem.activations import NAMED, as_activation
 from limen.result import Findings, Result
@@ -85,7 +86,7 @@ class CommitteeSGD(Experiment):
         seeds = seeds or tuple(range(self.default_seeds))
         problem, times = self.problem(), self.times()
         found = overlap_ode.solve(problem, times, d=self.d, seeds=seeds)
-        dataset = self._with_specialisation(found.dataset)
+        dataset = self._with_specialisation(found.dataset).assign(noise_plateau=self._noise_plateau())
         if self.students <= WIDEST_BAND:
             spread = fluctuations(problem, times, self.d).dataset.overlap_spread
             dataset = dataset.assign(overlap_spread=spread)
@@ -123,7 +124,7 @@ class CommitteeSGD(Experiment):
         plateau = self._noise_plateau()
         if plateau > 0.0:
             risk_marks.append(Threshold(r"noise plateau, first order in $\gamma$", y=plateau))
-        moment = self._specialisation_time(theory)
+        moment = self._specialisation_time(data)
         if np.isfinite(moment):
             for marks in (overlap_marks, risk_marks):
                 marks.append(Threshold("specialisation", x=moment))
@@ -139,18 +140,24 @@ class CommitteeSGD(Experiment):
             ),
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": {**self._numbers(theory), "noise_plateau": self._noise_plateau()}}
-        if simulation is not None:
-            numbers["simulation"] = self._numbers(simulation)
-        return numbers
-
-    def _numbers(self, result: Result) -> dict[str, float]:
-        return {
-            "specialisation_time": self._specialisation_time(result),
-            "final_risk": float(result.dataset.excess_risk.mean("seed").values[-1]),
-            "final_own_overlap": float(result.dataset.own_overlap.mean("seed").values[-1]),
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = dataset[["excess_risk", "own_overlap"]].mean("seed").isel(time=-1)
+        end = f"at the end, t = {self.horizon:g}"
+        found = {
+            "specialisation_time": Number(
+                self._specialisation_time(dataset),
+                "time t = samples × γ/(dp) at which students turn to their own teachers",
+                "units of time",
+            ),
+            "final_risk": Number(float(last.excess_risk), f"excess risk {end}"),
+            "final_own_overlap": Number(float(last.own_overlap), f"overlap of students with their own teachers {end}"),
         }
+        if "noise_plateau" in dataset:
+            found["noise_plateau"] = Number(
+                float(dataset.noise_plateau),
+                f"excess risk that label noise leaves, to first order in the rate, γ = {self.rate:g}",
+            )
+        return found
 
     def _target(self) -> str:
         unit = f"({_formula(self.activation)})"
@@ -176,10 +183,10 @@ class CommitteeSGD(Experiment):
             return 0.0
         return noise_plateau(self.activation, self.rate, self.noise, np.ones(self.students))
 
-    def _specialisation_time(self, result: Result) -> float:
+    def _specialisation_time(self, dataset: xr.Dataset) -> float:
         """When the advantage of the own teacher is halfway from its lowest to its last value; infinite if it never
         doubles."""
-        means = result.dataset[["own_overlap", "other_overlap"]].mean("seed")
+        means = dataset[["own_overlap", "other_overlap"]].mean("seed")
         advantage = (means.own_overlap - means.other_overlap).values
         lowest = int(advantage.argmin())
         level = 0.5 * (advantage[lowest] + advantage[-1])

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
 from limen.simulation.one_pass.exit_times import simulated_exit_times
@@ -180,18 +181,20 @@ class EscapeMediocrity(Experiment):
         title = rf"$p={self.width}$, best rate"
         return Panel(r"time $t$ = samples $\times\,\gamma/(dp)$", "part of the runs that have left", marks, title)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            values = result.dataset.exit_samples
-            mean = (values.mean("seed") if "seed" in values.dims else values).values
-            found = {"samples_per_dim_at_best_rate": float(mean[self._best()])}
-            if mean.size > 1:
-                found["slowest_over_fastest"] = float(mean.max() / mean.min())
-            return found
-
-        found = {"theory": numbers(theory)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        values = dataset.exit_samples
+        mean = (values.mean("seed") if "seed" in values.dims else values).values
+        found = {
+            "samples_per_dim_at_best_rate": Number(
+                float(mean[self._best()]),
+                f"mean samples until SGD leaves its start, at the best rate, p = {self.width}",
+                "samples per dimension",
+            )
+        }
+        if mean.size > 1:
+            found["slowest_over_fastest"] = Number(
+                float(mean.max() / mean.min()), "samples of the slowest of all widths and rates over the fastest"
+            )
         return found
 
 

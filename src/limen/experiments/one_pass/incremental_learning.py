@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -136,16 +137,18 @@ class IncrementalLearning(Experiment):
             title=rf"Incremental learning, $\epsilon={epsilon:g}$, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         wide = self.sizes()[-1]
-
-        def numbers(residual: np.ndarray) -> dict[str, float]:
-            return {f"learning_time_degree_{n}": self._half_time(residual[:, n]) for n in range(3)}
-
-        found = {"theory": numbers(theory.dataset.residual.sel(width=wide).values)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation.dataset.residual.sel(width=wide).mean("seed").values)
-        return found
+        residual = dataset.residual.sel(width=wide)
+        mean = (residual.mean("seed") if "seed" in residual.dims else residual).values
+        return {
+            f"learning_time_degree_{n}": Number(
+                self._half_time(mean[:, n]),
+                f"time t until half of the part of degree {n} is learnt, m = {wide}",
+                "units of time",
+            )
+            for n in range(3)
+        }
 
     def _half_time(self, residual: np.ndarray) -> float:
         """When a residual is first half of its start; infinite if it is not."""

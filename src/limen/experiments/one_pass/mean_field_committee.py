@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.gaussian.start_weights import start_overlaps
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
@@ -158,15 +159,19 @@ class MeanFieldCommittee(Experiment):
             f"$\\gamma={self.rate:g}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            risk = result.dataset.excess_risk.mean("seed")
-            last = {f"last_risk_width_{w}": float(risk.sel(width=w).values[-1]) for w in self.sizes()}
-            return last | {"half_time": self._half_time(risk.isel(width=-1).values)}
-
-        found = {"theory": numbers(theory)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        risk = dataset.excess_risk.mean("seed")
+        found = {
+            f"last_risk_width_{w}": Number(
+                float(risk.sel(width=w).values[-1]), f"excess risk at the end, t = {self.horizon:g}, p = {w} students"
+            )
+            for w in self.sizes()
+        }
+        found["half_time"] = Number(
+            self._half_time(risk.isel(width=-1).values),
+            f"time t until half of the excess risk is gone, p = {self.sizes()[-1]} students",
+            "units of time",
+        )
         return found
 
     def _half_time(self, risk: np.ndarray) -> float:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.gaussian.start_weights import start_overlaps
 from limen.precision import in_double
@@ -149,15 +150,14 @@ class OverparametrizedCommittee(Experiment):
             title=f"ReLU committees learn $k={self.teachers}$ teachers, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            chance = result.dataset.reached.mean("seed").values
-            return {f"success_width_{w}": float(c) for w, c in zip(self.widths(), chance, strict=True)}
-
-        found = {"theory": numbers(theory)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation)
-        return found
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        chance = dataset.reached.mean("seed").values
+        return {
+            f"success_width_{w}": Number(
+                float(c), f"part of starts from which p = {w} students learn all k = {self.teachers} teachers"
+            )
+            for w, c in zip(self.widths(), chance, strict=True)
+        }
 
 
 # Kept, since most changes of the experiment leave its starts as they are.

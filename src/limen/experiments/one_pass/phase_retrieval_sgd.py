@@ -1,12 +1,15 @@
 """Escaping a saddle: one neuron learns phase retrieval from one pass over the data."""
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.problem import SphericalSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
@@ -50,7 +53,9 @@ class PhaseRetrievalSGD(Experiment):
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
-        return phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=seeds)
+        found = phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=seeds)
+        plateau = phase_retrieval.plateau_risk(self.rate, self.noise)
+        return replace(found, dataset=found.dataset.assign(plateau_risk=plateau))
 
     def train(self, seed: int) -> Findings:
         return one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
@@ -73,7 +78,7 @@ class PhaseRetrievalSGD(Experiment):
         plateau = phase_retrieval.plateau_risk(self.rate, self.noise)
         if plateau < 2.0:
             risk_marks.append(Threshold(r"plateau $\gamma\Delta/(1-6\gamma)$", y=plateau))
-        exit_time = self.headline(theory)["theory"]["exit_time"]
+        exit_time = self._exit_time(theory.dataset)
         if np.isfinite(exit_time):
             risk_marks.append(Threshold(r"$t_{\mathrm{exit}}$", x=exit_time))
         time_label = r"time $t$ = samples $\times\,\gamma/d$"
@@ -85,22 +90,24 @@ class PhaseRetrievalSGD(Experiment):
             title=f"One-pass SGD on phase retrieval, $\\gamma={self.rate:g}$, $\\Delta={self.noise:g}$, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {
-            "theory": {
-                "exit_time": self._exit_time(theory),
-                "plateau_risk": phase_retrieval.plateau_risk(self.rate, self.noise),
-            }
-        }
-        if simulation is not None:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        if "plateau_risk" in dataset:
+            plateau = float(dataset.plateau_risk)
+        else:
             # The median: a few unlucky starts are still on their way at any finite time.
-            last = np.median(simulation.dataset.excess_risk.values[:, -10:])
-            numbers["simulation"] = {"exit_time": self._exit_time(simulation), "plateau_risk": float(last)}
-        return numbers
+            plateau = float(np.median(dataset.excess_risk.values[:, -10:]))
+        return {
+            "exit_time": Number(
+                self._exit_time(dataset),
+                f"time t until the mean excess risk has lost {100 * self.fraction:g}% of its start",
+                "units of time",
+            ),
+            "plateau_risk": Number(plateau, f"excess risk on the last plateau, γ = {self.rate:g}, Δ = {self.noise:g}"),
+        }
 
-    def _exit_time(self, result: Result) -> float:
+    def _exit_time(self, dataset: xr.Dataset) -> float:
         """First time at which the mean risk has lost `fraction` of its start; infinite if it never does."""
-        times, risk = self.times(), result.dataset.excess_risk.mean("seed").values
+        times, risk = self.times(), dataset.excess_risk.mean("seed").values
         level = (1.0 - self.fraction) * risk[0]
         below = np.flatnonzero(risk <= level)
         if below.size == 0:

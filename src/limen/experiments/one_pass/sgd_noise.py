@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass import phase_retrieval
@@ -111,20 +112,20 @@ class SGDNoise(Experiment):
             title=f"The noise of SGD, $\\gamma={self.rate:g}$, $\\Delta={self.noise:g}$, $d={self.d}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(result: Result) -> dict[str, float]:
-            data = result.dataset
-            mean = data.mean("seed") if "seed" in data.dims else data
-            return {
-                "last_overlap": float(mean.overlap.values[-1]),
-                "largest_spread": float(mean.overlap_spread.values.max()),
-                "half_way_correlation": float(mean.overlap_correlation.values[data.sizes["time"] // 2 - 1]),
-            }
-
-        found = {"theory": numbers(theory)}
-        if simulation is not None:
-            found["simulation"] = numbers(simulation)
-        return found
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        mean = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        return {
+            "last_overlap": Number(
+                float(mean.overlap.values[-1]), f"mean overlap m with the teacher at the end, t = {self.horizon:g}"
+            ),
+            "largest_spread": Number(
+                float(mean.overlap_spread.values.max()), f"largest standard deviation of m between runs, d = {self.d}"
+            ),
+            "half_way_correlation": Number(
+                float(mean.overlap_correlation.values[dataset.sizes["time"] // 2 - 1]),
+                "correlation of m at half time with m at the end",
+            ),
+        }
 
 
 def _moments(overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import overlap_chain
@@ -151,19 +152,21 @@ class SGDRegimes(Experiment):
             ),
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def numbers(risk: xr.DataArray) -> dict[str, float]:
-            last = risk.isel(time=-1)
-            return {
-                "risk_gradient_flow_side": float(last.sel(total=0.4)),
-                "risk_saad_solla": float(last.sel(total=0.0)),
-                "risk_noise_side": float(last.sel(total=-0.2)),
-            }
-
-        found = {"theory": numbers(theory.dataset.excess_risk)}
-        found["theory"]["risk_gradient_flow"] = float(theory.dataset.gradient_flow_risk[-1])
-        if simulation is not None:
-            found["simulation"] = numbers(simulation.dataset.excess_risk.mean("seed"))
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        risk = dataset.excess_risk.isel(time=-1)
+        last = risk.mean("seed") if "seed" in risk.dims else risk
+        words = f"excess risk at t = {self.horizon:g}"
+        found = {
+            "risk_gradient_flow_side": Number(
+                float(last.sel(total=0.4)), f"{words}, κ + δ = 0.4: the noise of SGD vanishes with d"
+            ),
+            "risk_saad_solla": Number(float(last.sel(total=0.0)), f"{words}, κ + δ = 0: the noise of SGD stays"),
+            "risk_noise_side": Number(float(last.sel(total=-0.2)), f"{words}, κ + δ = -0.2: the noise of SGD wins"),
+        }
+        if "gradient_flow_risk" in dataset:
+            found["risk_gradient_flow"] = Number(
+                float(dataset.gradient_flow_risk[-1]), f"{words} of gradient flow, without the noise of SGD"
+            )
         return found
 
     def _diagram(self) -> Panel:

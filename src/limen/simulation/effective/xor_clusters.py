@@ -3,12 +3,12 @@
 import numpy as np
 
 from limen.problem import InputError
-from limen.result import Result
+from limen.result import Findings, Result
 
 LEVEL = 0.3
 
 
-def occupied_clusters(result: Result, level: float = LEVEL) -> np.ndarray:
+def occupied_clusters(result: Findings | Result, level: float = LEVEL) -> np.ndarray:
     r"""The number of occupied clusters (0..4) at the last time of a simulation or prediction, one per seed.
 
     A neuron occupies $\mu^\pm$ if $v_i>$ `level` and $\pm m_i^\mu>$ `level`, and $\nu^\pm$ if $v_i<-$`level` and
