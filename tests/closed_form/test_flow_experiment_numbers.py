@@ -170,6 +170,7 @@ def test_complexity_is_the_second_layer_over_the_root_of_the_width():
     layer = np.arange(4.0 * scaled.size).reshape(2, 2, -1)
     variables: dict[str, Any] = {name: (("degree", "width", "scaled_time"), layer) for name in CURVES}
     variables["trapped"] = (("degree", "width"), [[0.0, 0.0], [0.0, 1.0]])
+    variables["threshold"] = chosen.threshold()
     extra = xr.Dataset(variables, coords={"degree": [1, 2], "width": [4, 16], "scaled_time": scaled})
     numbers = chosen.headline(replace(witness_theory(), dataset=witness_theory().dataset.merge(extra)))["theory"]
     for i, degree in enumerate((1, 2)):

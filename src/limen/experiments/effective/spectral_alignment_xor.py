@@ -174,11 +174,11 @@ class SpectralAlignmentXor(Experiment):
         for matrix in MATRICES:
             found[f"neuron_alignment_{matrix}"] = Number(
                 float(last.first_alignment.sel(matrix=matrix).mean()),
-                f"alignment of neuron {self.neuron} with 2 eigenvectors of its block of the {names[matrix]}, at the end",
+                f"alignment of neuron {self.neuron} with 2 eigenvectors of its {names[matrix]} at the end",
             )
             found[f"second_layer_alignment_{matrix}"] = Number(
                 float(last.second_alignment.sel(matrix=matrix).mean()),
-                f"alignment of the second layer with 4 eigenvectors of its block of the {names[matrix]}, at the end",
+                f"alignment of the second layer with 4 eigenvectors of its {names[matrix]} at the end",
             )
         return found
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
-from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, joined_runs
+from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, in_larger_dimension, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
@@ -17,8 +17,10 @@ from limen.experiments.flow.noise_witness import (
     noise_problem,
     noise_runs,
     remaining,
+    with_network_deviation,
     witness_marks,
 )
+from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.adiabatic import adiabatic
@@ -155,25 +157,33 @@ class ComplexityGrowth(Experiment):
             rf"$\tau^2={self.noise:g}$, $\sigma=he_{self.degree}$",
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        found = theory.dataset
-        off = np.abs(found.gamma.values[-1] - found.adiabatic_gamma.values).max()
-
-        def numbers(layers: np.ndarray, networks: np.ndarray) -> dict[str, float]:
-            ours = found.witness_second_layer.values
-            return {
-                "witness_final_second_layer": float(layers[-1]),
-                "network_deviation": float(np.abs(networks - ours).max() / max(np.ptp(ours), 1e-12)),
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "gamma" in dataset:
+            off = np.abs(dataset.gamma.values[-1] - dataset.adiabatic_gamma.values).max()
+            found = {
+                "threshold": Number(
+                    float(dataset.threshold),
+                    f"second layer γ = a/√m from which noise is fitted, α = {self.samples_per_parameter:g}",
+                ),
+                "final_gamma": Number(
+                    float(dataset.gamma.values[-1, -1]), f"second layer γ = a/√m at the end, m = {self.largest_width}"
+                ),
+                "deviation_from_adiabatic": Number(
+                    float(off), f"largest distance of γ from its adiabatic growth, m = {self.largest_width}"
+                ),
             }
+        layer = in_larger_dimension(dataset).witness_second_layer.values
+        found["witness_final_second_layer"] = Number(
+            float(layer[-1]), f"second layer a at the end, at the simulated width m = {self.witness_width}"
+        )
+        return found
 
-        ours = {
-            "threshold": float(found.threshold),
-            "final_gamma": float(found.gamma.values[-1, -1]),
-            "deviation_from_adiabatic": float(off),
-        }
-        expected = found.witness_second_layer.values
-        values = {"theory": ours | numbers(expected, expected)}
-        if simulation is not None:
-            means = simulation.dataset.mean("seed")
-            values["simulation"] = numbers(means.witness_second_layer.values[-1], means.network_second_layer.values)
-        return values
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        """With how far real networks are from the theory, which no witness can say alone."""
+        expected = theory.dataset.witness_second_layer
+        networks = None if simulation is None else simulation.dataset.network_second_layer
+        reach = max(float(np.ptp(expected.values)), 1e-12)
+        return with_network_deviation(
+            super().headline(theory, simulation), expected, networks, reach, "the second layer, in parts of its growth,"
+        )

@@ -13,6 +13,7 @@ import xarray as xr
 
 from limen.comparison import Comparison, compare
 from limen.experiments.figure import Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
 from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, activation, network, target
 from limen.result import Findings, Result
 from limen.simulation.flow.gaussian_model import sampled_gaussian_model
@@ -160,36 +161,52 @@ def witness_panels(width: int, theory: Result, simulation: Result | None) -> lis
     return panels
 
 
-def network_deviations(theory: Mapping, networks: Mapping, times: np.ndarray, learning: float) -> dict[str, float]:
+def in_larger_dimension(dataset: xr.Dataset) -> xr.Dataset:
+    """Means over seeds of the Gaussian model in the larger dimension; the theory, which has neither, as it is."""
+    means = dataset.mean("seed") if "seed" in dataset.dims else dataset
+    return means.isel(size=-1) if "size" in means.dims else means
+
+
+def witness_numbers(dataset: xr.Dataset, width: int) -> dict[str, Number]:
+    """Least test loss and largest overlap at the width of the witnesses."""
+    found = in_larger_dimension(dataset)
+    return {
+        "witness_least_test_loss": Number(
+            float(found.witness_test_loss.values.min()), f"least test loss, at the simulated width m = {width}"
+        ),
+        "witness_largest_overlap": Number(
+            float(found.witness_overlap.values.max()),
+            f"largest overlap v with the target, at the simulated width m = {width}",
+        ),
+    }
+
+
+def network_deviations(theory: Mapping, networks: Mapping, times: np.ndarray, learning: float) -> dict[str, Number]:
     """How far real networks are from the Gaussian model, in parts of each variable's range: the worst of test loss,
     second layer and overlap up to the time `learning`, and the train loss at all times."""
     early = times <= learning
     apart = {name: np.abs(networks[name] - theory[name]) / max(np.ptp(theory[name]), 1e-12) for name in CURVES}
     while_learning = max(float(apart[name][early].max()) for name in CURVES if name != "train_loss")
     return {
-        "network_deviation_learning": while_learning,
-        "network_deviation_train_loss": float(apart["train_loss"].max()),
+        "network_deviation_learning": Number(
+            while_learning, f"largest deviation of real networks from the theory while they learn, t ≤ {learning:.3g}"
+        ),
+        "network_deviation_train_loss": Number(
+            float(apart["train_loss"].max()), "largest deviation of the train loss of real networks from the theory"
+        ),
     }
 
 
-def witness_headline(
-    theory: Result, simulation: Result | None, learning: float
-) -> tuple[dict[str, float], dict[str, float]]:
-    """At the width of the witnesses, for theory and simulation: least test loss and largest overlap of the Gaussian
-    model (larger dimension), and how far real networks are from it."""
-
-    def numbers(values: Mapping) -> dict[str, float]:
-        return {
-            "witness_least_test_loss": float(values["test_loss"].min()),
-            "witness_largest_overlap": float(values["overlap"].max()),
-        }
-
+def with_network_deviations(
+    headline: Mapping[str, dict[str, float]], theory: Result, simulation: Result | None, learning: float
+) -> dict[str, dict[str, float]]:
+    """Adds `network_deviations`, which take both witnesses; the theory is at no distance from itself."""
     expected = {name: theory.dataset[f"witness_{name}"].values for name in CURVES}
+    networks = {"theory": expected}
+    if simulation is not None:
+        networks["simulation"] = {name: simulation.dataset[f"network_{name}"].mean("seed").values for name in CURVES}
     times = theory.dataset.witness_time.values
-    ours = numbers(expected) | network_deviations(expected, expected, times, learning)
-    if simulation is None:
-        return ours, {}
-    means = simulation.dataset.mean("seed")
-    models = {name: means[f"witness_{name}"].isel(size=-1).values for name in CURVES}
-    networks = {name: means[f"network_{name}"].values for name in CURVES}
-    return ours, numbers(models) | network_deviations(expected, networks, times, learning)
+    return {
+        witness: {**numbers, **network_deviations(expected, networks[witness], times, learning)}
+        for witness, numbers in headline.items()
+    }

@@ -10,7 +10,7 @@ from scipy.interpolate import RegularGridInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Threshold
-from limen.experiments.flow.flow_witness import compare_dimensions, joined_runs
+from limen.experiments.flow.flow_witness import compare_dimensions, in_larger_dimension, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
@@ -18,8 +18,10 @@ from limen.experiments.flow.noise_witness import (
     noise_problem,
     noise_runs,
     remaining,
+    with_network_deviation,
     witness_marks,
 )
+from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.consistent_threshold import consistent_threshold
@@ -157,20 +159,25 @@ class InterpolationDiagram(Experiment):
         panels.append(Panel(r"second layer $\gamma/\tau$", label, cuts))
         return Figure(panels, title=rf"Who fits pure noise: $\sigma=he_{self.degree}$, fixed second layer")
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "threshold" in dataset:
+            half = float(np.interp(0.5, dataset.curve_alpha.values, dataset.threshold.values))
+            found["threshold_at_half"] = Number(half, "second layer γ/τ from which noise is fitted, α = 0.5")
+        remains = in_larger_dimension(dataset).remaining_loss.values
+        where = f"at α = {self.cut()[0]:.3g}, t = {self.horizon:g}"
+        found["interpolated_points"] = Number(
+            float((remains < 1e-2).sum()),
+            f"second layers, of {remains.size}, that leave less than 1% train loss {where}",
+        )
+        found["largest_remaining"] = Number(
+            float(remains.max()), f"largest part of the train loss left by a second layer {where}"
+        )
+        return found
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        ours = theory.dataset.remaining_loss.values
-
-        def numbers(remains: np.ndarray, networks: np.ndarray) -> dict[str, float]:
-            return {
-                "interpolated_points": float((remains < 1e-2).sum()),
-                "largest_remaining": float(remains.max()),
-                "network_deviation": float(np.abs(networks - ours).max()),
-            }
-
-        curve = theory.dataset.curve_alpha.values
-        half = float(np.interp(0.5, curve, theory.dataset.threshold.values))
-        values = {"theory": {"threshold_at_half": half} | numbers(ours, ours)}
-        if simulation is not None:
-            means = simulation.dataset.mean("seed")
-            values["simulation"] = numbers(means.remaining_loss.values[-1], means.network_loss.values)
-        return values
+        """With how far real networks are from the theory, which no witness can say alone."""
+        networks = None if simulation is None else simulation.dataset.network_loss
+        return with_network_deviation(
+            super().headline(theory, simulation), theory.dataset.remaining_loss, networks, 1.0, "the remaining loss"
+        )

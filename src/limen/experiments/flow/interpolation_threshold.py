@@ -10,7 +10,7 @@ from scipy.interpolate import PchipInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
-from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, joined_runs
+from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, in_larger_dimension, joined_runs
 from limen.experiments.flow.noise_witness import (
     covariance,
     dimensions,
@@ -18,8 +18,10 @@ from limen.experiments.flow.noise_witness import (
     noise_problem,
     noise_runs,
     remaining,
+    with_network_deviation,
     witness_marks,
 )
+from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
@@ -199,21 +201,27 @@ class InterpolationThreshold(Experiment):
             rf"$\sigma=he_{self.degree}$",
         )  # fmt: skip
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "threshold" in dataset:
+            found["threshold"] = Number(
+                float(dataset.threshold),
+                f"second layer γ = a/√m from which noise is fitted, α = {self.samples_per_parameter:g}",
+            )
+        remains = in_larger_dimension(dataset).remaining_loss.values
+        for i, side in enumerate(("below", "above")):
+            found[f"remaining_{side}"] = Number(
+                float(remains[i, -1]),
+                f"part of the train loss left at t = {self.witness_horizon:g}, γ = {WITNESSED[i]:g} × threshold",
+            )
+        return found
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        ours = theory.dataset.remaining_loss.values
-
-        def numbers(remains: np.ndarray, networks: np.ndarray) -> dict[str, float]:
-            return {
-                "remaining_below": float(remains[0, -1]),
-                "remaining_above": float(remains[1, -1]),
-                "network_deviation": float(np.abs(networks - ours).max()),
-            }
-
-        values = {"theory": {"threshold": self.threshold()} | numbers(ours, ours)}
-        if simulation is not None:
-            means = simulation.dataset.mean("seed")
-            values["simulation"] = numbers(means.remaining_loss.values[-1], means.network_loss.values)
-        return values
+        """With how far real networks are from the theory, which no witness can say alone."""
+        networks = None if simulation is None else simulation.dataset.network_loss
+        return with_network_deviation(
+            super().headline(theory, simulation), theory.dataset.remaining_loss, networks, 1.0, "the remaining loss"
+        )
 
 
 def _rate(result: Findings | Result) -> float:

@@ -19,12 +19,14 @@ from limen.experiments.flow.flow_witness import (
     check_room,
     compare_unfitted,
     curves,
+    in_larger_dimension,
     joined_runs,
     network_deviations,
     quadratic_problem,
     sizes,
     witness_runs,
 )
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
@@ -122,6 +124,7 @@ class LazyVersusFeature(Experiment):
         ):  # fmt: skip
             rows = [_curves(result) for result in results]
             variables |= {prefix + name: (dims, np.array([row[name] for row in rows])) for name in NAMES}
+        variables["threshold"] = self.threshold()
         best = [early_stopping(result) for result in found]
         variables["least_test_loss"] = (("scale",), [stop.test_loss for stop in best])
         coords = {
@@ -214,33 +217,47 @@ class LazyVersusFeature(Experiment):
                 marks.append(Points(times, mean[1:], error[1:], what if name == "travel" else "", colour))
         return Panel("time $t$", label, marks, title=f"simulated width $m={self.witness_width}$", x_scale="log")
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "travel" in dataset:
+            overlap = dataset.overlap.max("time").values
+            for i, regime in ((0, "feature"), (-1, "lazy")):
+                start = f"start a₀ = {self.starts()[i]:g} √m"
+                found |= {
+                    f"{regime}_least_test_loss": Number(
+                        float(dataset.least_test_loss.values[i]), f"least test loss, {start}"
+                    ),
+                    f"{regime}_largest_overlap": Number(
+                        float(overlap[i]), f"largest overlap v with the target, {start}"
+                    ),
+                    f"{regime}_travel": Number(
+                        float(dataset.travel.values[i, -1]), f"how far neurons turn, 1 - C(t,0) at the end, {start}"
+                    ),
+                }
+            found["threshold"] = Number(
+                float(dataset.threshold),
+                f"start a₀/√m above which noise is fitted at once, α = {self.samples_per_parameter:g}",
+            )
+        travel = in_larger_dimension(dataset).witness_travel.values
+        for i, start in enumerate(self.witness_starts):
+            found[f"witness_travel_start_{start:g}"] = Number(
+                float(travel[i, -1]), f"how far neurons turn, simulated width m = {self.witness_width}, a₀ = {start:g}"
+            )
+        return found
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        found, times = theory.dataset, self.witness_times()
-        least, overlap, travel = found.least_test_loss.values, found.overlap.max("time").values, found.travel.values
-        numbers = {
-            "feature_least_test_loss": float(least[0]),
-            "lazy_least_test_loss": float(least[-1]),
-            "feature_largest_overlap": float(overlap[0]),
-            "lazy_largest_overlap": float(overlap[-1]),
-            "feature_travel": float(travel[0, -1]),
-            "lazy_travel": float(travel[-1, -1]),
-            "threshold": self.threshold(),
-        }
-        learning = LEARNING / self.samples_per_parameter
-
-        def beside(dataset: xr.Dataset, networks: str) -> dict[str, float]:
-            numbers = {}
-            for i, start in enumerate(self.witness_starts):
-                expected = {name: found[f"witness_{name}"].values[i] for name in CURVES}
-                values = {name: dataset[f"{networks}_{name}"].values[i] for name in CURVES}
-                apart = network_deviations(expected, values, times, learning)
-                numbers |= {f"{name}_start_{start:g}": value for name, value in apart.items()}
-                numbers[f"witness_travel_start_{start:g}"] = float(
-                    dataset["witness_travel"].values[i, ..., -1].flat[-1]
-                )
-            return numbers
-
-        all_numbers = {"theory": numbers | beside(found, "witness")}
+        """With how far real networks are from the theory, which no witness can say alone."""
+        found, learning = super().headline(theory, simulation), LEARNING / self.samples_per_parameter
+        networks = {"theory": (theory.dataset, "witness")}
         if simulation is not None:
-            all_numbers["simulation"] = beside(simulation.dataset.mean("seed"), "network")
-        return all_numbers
+            networks["simulation"] = (simulation.dataset.mean("seed"), "network")
+        for witness, (dataset, prefix) in networks.items():
+            for i, start in enumerate(self.witness_starts):
+                expected = {name: theory.dataset[f"witness_{name}"].values[i] for name in CURVES}
+                values = {name: dataset[f"{prefix}_{name}"].values[i] for name in CURVES}
+                apart = network_deviations(expected, values, self.witness_times(), learning)
+                found[witness] |= {
+                    f"{name}_start_{start:g}": Number(value, f"{value.words}, a₀ = {start:g}")
+                    for name, value in apart.items()
+                }
+        return found

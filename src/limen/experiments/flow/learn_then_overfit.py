@@ -16,11 +16,13 @@ from limen.experiments.flow.flow_witness import (
     compare_unfitted,
     curves,
     quadratic_problem,
-    witness_headline,
+    with_network_deviations,
+    witness_numbers,
     witness_panels,
     witness_simulation,
     witness_theory,
 )
+from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
@@ -135,16 +137,24 @@ class LearnThenOverfit(Experiment):
             f"$\\tau^2={self.noise:g}$",
         )
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "train_loss" in dataset:
+            best = early_stopping(Findings(dataset))
+            end = f"at the end, t = {self.horizon:g}, m = {self.width}"
+            found = {
+                "stopping_time": Number(
+                    best.time, f"time t at which the test loss is least, m = {self.width}", "units of time"
+                ),
+                "least_test_loss": Number(best.test_loss, f"least test loss, m = {self.width}"),
+                "final_test_loss": Number(best.final_test_loss, f"test loss {end}"),
+                "final_train_loss": Number(float(dataset.train_loss.values[-1]), f"train loss {end}"),
+                "final_second_layer": Number(float(dataset.second_layer.values[-1]), f"second layer a {end}"),
+                "final_overlap": Number(float(dataset.overlap.values[-1]), f"overlap v with the target {end}"),
+            }
+        return found | witness_numbers(dataset, self.witness_width)
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        best, found = early_stopping(theory), theory.dataset
+        """With how far real networks are from the theory, which no witness can say alone."""
         learning = LEARNING / self.samples_per_parameter
-        small, simulated = witness_headline(theory, simulation, learning)
-        numbers = {
-            "stopping_time": best.time,
-            "least_test_loss": best.test_loss,
-            "final_test_loss": best.final_test_loss,
-            "final_train_loss": float(found.train_loss.values[-1]),
-            "final_second_layer": float(found.second_layer.values[-1]),
-            "final_overlap": float(found.overlap.values[-1]),
-        }
-        return {"theory": numbers | small} | ({"simulation": simulated} if simulation is not None else {})
+        return with_network_deviations(super().headline(theory, simulation), theory, simulation, learning)

@@ -17,10 +17,12 @@ from limen.experiments.flow.flow_witness import (
     compare_unfitted,
     curves,
     quadratic_problem,
-    witness_headline,
+    with_network_deviations,
+    witness_numbers,
     witness_panels,
     witness_simulation,
 )
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
@@ -120,7 +122,7 @@ class MeanFieldFlow(Experiment):
         return Figure([*panels, *witness_panels(self.counts()[0], theory, simulation), self._gap_panel(theory)], title)
 
     def _distance_panel(self, theory: Result, simulation: Result | None) -> Panel:
-        widths, distance = np.array(self.counts(), dtype=float), self._distances(theory)
+        widths, distance = np.array(self.counts(), dtype=float), self._distances(theory.dataset)
         marks: list[Mark] = [Line(widths, distance, "theory")]
         marks.append(Line(widths, distance[-1] * widths[-1] / widths, r"$\propto1/m$", 6, dashed=True))
         if simulation is not None:
@@ -150,15 +152,28 @@ class MeanFieldFlow(Experiment):
         """The recorded time nearest to mean-field time 1."""
         return int(np.abs(self.samples_per_parameter * self.times() - 1.0).argmin())
 
-    def _distances(self, theory: Result) -> np.ndarray:
-        found = theory.dataset
+    def _distances(self, found: xr.Dataset) -> np.ndarray:
         return (found.mean_field_overlap - found.overlap).transpose("width", "time").values[:, self._unit()]
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "mean_field_overlap" in dataset:
+            counts, distances = self.counts(), self._distances(dataset)
+            when = f"{self.samples_per_parameter * self.times()[self._unit()]:.2f}"
+            found = {
+                f"overlap_distance_width_{w}": Number(
+                    float(x), f"overlap v short of that of infinite width at αt = {when}, m = {w}"
+                )
+                for w, x in zip(counts, distances, strict=True)
+            }
+            if len(distances) > 1:
+                found["exponent_of_width"] = Number(
+                    float(np.log(distances[-1] / distances[0]) / np.log(counts[-1] / counts[0])),
+                    f"power of the width m with which that distance falls, m = {counts[0]} to {counts[-1]}",
+                )
+        return found | witness_numbers(dataset, self.counts()[0])
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        small, simulated = witness_headline(theory, simulation, 1.0 / self.samples_per_parameter)
-        distances = self._distances(theory)
-        numbers = {f"overlap_distance_width_{w}": float(x) for w, x in zip(self.counts(), distances, strict=True)}
-        if len(distances) > 1:
-            first, last = self.counts()[0], self.counts()[-1]
-            numbers["exponent_of_width"] = float(np.log(distances[-1] / distances[0]) / np.log(last / first))
-        return {"theory": numbers | small} | ({"simulation": simulated} if simulation is not None else {})
+        """With how far real networks are from the theory, which no witness can say alone."""
+        learning = 1.0 / self.samples_per_parameter
+        return with_network_deviations(super().headline(theory, simulation), theory, simulation, learning)

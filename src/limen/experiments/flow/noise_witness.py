@@ -5,13 +5,14 @@ the width $m$, so that a few neurons in a few dozen dimensions show it. The nois
 of a run alike; compared is therefore the part of the initial train loss that remains.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
 from limen.experiments.figure import Mark, Points, mean_and_error
 from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, runs_in
+from limen.experiments.number import Number
 from limen.problem import GradientFlow, TwoLayer, activation, network, target
 from limen.result import Findings, Result
 
@@ -72,3 +73,22 @@ def witness_marks(
     if real is not None:
         marks.append(Points(times, *mean_and_error(real), f"real networks, $d={d}$" * named, NETWORK))
     return marks
+
+
+def with_network_deviation(
+    headline: Mapping[str, dict[str, float]],
+    theory: xr.DataArray,
+    networks: xr.DataArray | None,
+    scale: float,
+    what: str,
+) -> dict[str, dict[str, float]]:
+    """Adds how far the mean of real networks (seed, ...) is at most from the theory, in units of `scale`, which takes
+    both witnesses; the theory is at no distance from itself."""
+    apart = {"theory": 0.0}
+    if networks is not None:
+        apart["simulation"] = float(np.abs(networks.mean("seed").values - theory.values).max() / scale)
+    words = f"largest deviation of {what} of real networks from the theory"
+    return {
+        witness: {**numbers, "network_deviation": Number(apart[witness], words)}
+        for witness, numbers in headline.items()
+    }

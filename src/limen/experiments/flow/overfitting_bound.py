@@ -18,6 +18,7 @@ from limen.experiments.flow.flow_witness import (
     orthogonal,
 )
 from limen.experiments.flow.noise_witness import dimensions
+from limen.experiments.number import Number
 from limen.problem import GradientFlow, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.flow.gradient_flow import gradient_flow
@@ -173,11 +174,10 @@ class OverfittingBound(Experiment):
             seen = mean > 2.0 * error
             gaps.append(Points(times[seen], mean[seen], error[seen], label, NETWORK))
             at = self.samples_per_parameter * self.width
-            late.append(
-                Points([at], [self.samples_per_parameter * self.network_time(simulation)], None, label, NETWORK)
-            )
+            reached = self.numbers(simulation.dataset)["overfitting_time"]
+            late.append(Points([at], [self.samples_per_parameter * reached], None, label, NETWORK))
         gaps.append(Threshold("vacuous above", y=float(found.test_loss.max())))
-        begins = self.begins(theory)
+        begins = self.begins(found)
         if np.isfinite(begins):
             late.append(Threshold("bound begins", x=begins))
         lowest = 0.3 * float((found.test_loss - found.train_loss)[1])
@@ -197,43 +197,59 @@ class OverfittingBound(Experiment):
             rf"$\tau^2={self.noise:g}$, {self.activation}",
         )  # fmt: skip
 
-    def begins(self, theory: Result) -> float:
+    def begins(self, found: xr.Dataset) -> float:
         """The smallest $n/d$ at which the bound excludes any time; nan if it never does."""
-        found = theory.dataset
         ratios = found.samples_per_dim.values[found.excluded_time.values > 0.0]
         return float(ratios[0]) if ratios.size else float("nan")
 
-    def network_time(self, simulation: Result) -> float:
-        """When the mean gap of real networks reaches `gap`."""
-        means = simulation.dataset.mean("seed")
-        return first_time(self.times(), (means.test_loss - means.train_loss).values, self.gap)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        means = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        gap = (means.test_loss - means.train_loss).values
+        found = {}
+        if "gap_bound" in dataset:
+            end = f"over the gap itself at the end, t = {self.horizon:g}"
+            found = {
+                "bound_over_gap": Number(
+                    float(dataset.gap_bound.values[-1] / gap[-1]), f"bound of the theorem on the gap {end}"
+                ),
+                "bartlett_over_gap": Number(
+                    float(dataset.bartlett_scale.values[-1] / gap[-1]), f"scale of Bartlett's bound on the gap {end}"
+                ),
+                "bound_begins_at_samples_per_dim": Number(
+                    self.begins(dataset),
+                    f"samples from which the bound excludes overfitting at some time, gap {self.gap:g}",
+                    "samples per dimension",
+                ),
+            }
+        found["overfitting_time"] = Number(
+            first_time(self.times(), gap, self.gap), f"time t at which the gap reaches {self.gap:g}", "units of time"
+        )
+        found["final_gap"] = Number(float(gap[-1]), f"gap of test and train loss at the end, t = {self.horizon:g}")
+        return found
 
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        found = theory.dataset
-        beginning, end = self.learning(), found.test_loss.values - found.train_loss.values
-
-        def numbers(values: xr.Dataset) -> dict[str, float]:
-            gap = (values.test_loss - values.train_loss).values
-            off = {name: np.abs((values[name] - found[name]).values) / np.ptp(found[name].values) for name in CURVES}
-            return {
-                "overfitting_time": first_time(self.times(), gap, self.gap),
-                "final_gap": float(gap[-1]),
-                "second_layer_share_of_bound": float(
-                    (values.second_layer / found.second_layer_bound).values[beginning[-1]]
+        """With how real networks stand to the theory and its bound, which no witness can say alone."""
+        found, ours, early = super().headline(theory, simulation), theory.dataset, self.learning()
+        witnesses = {"theory": ours} | (
+            {"simulation": simulation.dataset.mean("seed")} if simulation is not None else {}
+        )
+        for witness, values in witnesses.items():
+            off = {name: np.abs((values[name] - ours[name]).values) / np.ptp(ours[name].values) for name in CURVES}
+            found[witness] |= {
+                "second_layer_share_of_bound": Number(
+                    float((values.second_layer / ours.second_layer_bound).values[early[-1]]),
+                    f"second layer a over its bound when learning ends, t = {self.times()[early[-1]]:.3g}",
                 ),
-                "network_deviation_learning": float(max(off[name][beginning].max() for name in LEARNT)),
-                "network_deviation_train_loss": float(off["train_loss"].max()),
+                "network_deviation_learning": Number(
+                    float(max(off[name][early].max() for name in LEARNT)),
+                    "largest deviation of real networks from the theory while they learn",
+                ),
+                "network_deviation_train_loss": Number(
+                    float(off["train_loss"].max()),
+                    "largest deviation of the train loss of real networks from the theory",
+                ),
             }
-
-        bounds = {
-            "bound_over_gap": float(found.gap_bound.values[-1] / end[-1]),
-            "bartlett_over_gap": float(found.bartlett_scale.values[-1] / end[-1]),
-            "bound_begins_at_samples_per_dim": self.begins(theory),
-        }
-        values = {"theory": bounds | numbers(found)}
-        if simulation is not None:
-            values["simulation"] = numbers(simulation.dataset.mean("seed"))
-        return values
+        return found
 
 
 def first_time(times: np.ndarray, gaps: np.ndarray, gap: float) -> float:

@@ -18,11 +18,13 @@ from limen.experiments.flow.flow_witness import (
     compare_unfitted,
     curves,
     quadratic_problem,
-    witness_headline,
+    with_network_deviations,
+    witness_numbers,
     witness_panels,
     witness_simulation,
     witness_theory,
 )
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
@@ -106,6 +108,7 @@ class Unlearning(Experiment):
         trapped = [
             [early_stopping(found[degree, width]).verdict == "trapped" for width in self.counts()] for degree in LABELS
         ]
+        variables["threshold"] = self.threshold()
         variables["trapped"] = (("degree", "width"), np.array(trapped, dtype=float))
         coords = {"degree": list(LABELS), "width": list(self.counts()), "scaled_time": scaled}
         dataset = xr.Dataset(variables, coords=coords).merge(small)
@@ -164,15 +167,30 @@ class Unlearning(Experiment):
         marks += [Threshold("learnt: $a\\,v\\,s_1=f_1$", y=1.0 / 0.8), Threshold("$t=m$", x=1.0)]
         return Panel("time $t/m$", "linear target: product $a\\,v$", marks, x_scale="log")
 
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found = {}
+        if "trapped" in dataset:
+            last = self.counts()[-1]
+            found["threshold"] = Number(
+                float(dataset.threshold),
+                f"complexity a/√m at which noise is fitted as m → ∞, α = {self.samples_per_parameter:g}",
+            )
+            for degree in LABELS:
+                part, case = dataset.sel(degree=degree, width=last), f"target of degree {degree}, m = {last}"
+                found |= {
+                    f"degree_{degree}_final_overlap": Number(
+                        float(part.overlap.values[-1]), f"overlap v with the target at the end, {case}"
+                    ),
+                    f"degree_{degree}_final_complexity": Number(
+                        float(part.second_layer.values[-1] / np.sqrt(last)), f"complexity a/√m at the end, {case}"
+                    ),
+                    f"degree_{degree}_trapped": Number(
+                        float(part.trapped), f"whether the network stays with what it has learnt (1) or not (0), {case}"
+                    ),
+                }
+        return found | witness_numbers(dataset, self.witness_width)
+
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        found = theory.dataset
-        small, simulated = witness_headline(theory, simulation, LEARNING / self.samples_per_parameter)
-        last, numbers = self.counts()[-1], {"threshold": self.threshold()}
-        for degree in LABELS:
-            part = found.sel(degree=degree, width=last)
-            numbers |= {
-                f"degree_{degree}_final_overlap": float(part.overlap.values[-1]),
-                f"degree_{degree}_final_complexity": float(part.second_layer.values[-1] / np.sqrt(last)),
-                f"degree_{degree}_trapped": float(part.trapped),
-            }
-        return {"theory": numbers | small} | ({"simulation": simulated} if simulation is not None else {})
+        """With how far real networks are from the theory, which no witness can say alone."""
+        learning = LEARNING / self.samples_per_parameter
+        return with_network_deviations(super().headline(theory, simulation), theory, simulation, learning)
