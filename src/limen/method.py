@@ -183,7 +183,7 @@ def answers(
 
 def _seeds(given: dict[str, Any]) -> tuple[int, ...]:
     """The seeds of a call, where it has them."""
-    seeds = given.get("seeds", (given["seed"],) if "seed" in given else ())
+    seeds = given.get("seeds", () if given.get("seed") is None else (given["seed"],))
     try:
         return tuple(seed_list(seeds)) if seeds is not None and np.size(seeds) else ()
     except InputError:

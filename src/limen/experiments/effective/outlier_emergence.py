@@ -185,9 +185,10 @@ class OutlierEmergence(Experiment):
         found = {}
         if "samples_needed" in dataset:
             needed, unit = dataset.samples_needed.values, "samples per dimension"
+            name = "Hessian" if self.matrix == "hessian" else "gradient matrix"
             found = {
                 "samples_first_outlier": Number(
-                    float(needed[0]), f"test samples from which the first outlier of the {self.matrix} is seen", unit
+                    float(needed[0]), f"test samples from which the first outlier of the {name} is seen", unit
                 ),
                 "samples_all_outliers": Number(
                     float(needed[-1]), f"test samples from which all k = {self.classes} outliers are seen", unit

@@ -169,7 +169,7 @@ class MeanFieldFlow(Experiment):
             if len(distances) > 1:
                 found["exponent_of_width"] = Number(
                     float(np.log(distances[-1] / distances[0]) / np.log(counts[-1] / counts[0])),
-                    f"power of the width m with which that distance falls, m = {counts[0]} to {counts[-1]}",
+                    f"power of the width with which v nears infinite width, m = {counts[0]} to {counts[-1]}",
                 )
         return found | witness_numbers(dataset, self.counts()[0])
 

@@ -207,13 +207,11 @@ class OverfittingBound(Experiment):
         gap = (means.test_loss - means.train_loss).values
         found = {}
         if "gap_bound" in dataset:
-            end = f"over the gap itself at the end, t = {self.horizon:g}"
+            end = f"on the gap, divided by the gap, at the end, t = {self.horizon:g}"
             found = {
-                "bound_over_gap": Number(
-                    float(dataset.gap_bound.values[-1] / gap[-1]), f"bound of the theorem on the gap {end}"
-                ),
+                "bound_over_gap": Number(float(dataset.gap_bound.values[-1] / gap[-1]), f"bound of the theorem {end}"),
                 "bartlett_over_gap": Number(
-                    float(dataset.bartlett_scale.values[-1] / gap[-1]), f"scale of Bartlett's bound on the gap {end}"
+                    float(dataset.bartlett_scale.values[-1] / gap[-1]), f"scale of Bartlett's bound {end}"
                 ),
                 "bound_begins_at_samples_per_dim": Number(
                     self.begins(dataset),
