@@ -15,6 +15,11 @@ def linear_neuron(algorithm: limen.GradientDescent, delta: float = 2.0, noise: f
     return limen.TwoLayer(limen.target("z", noise=noise), limen.network(1, "linear"), algorithm, samples_per_dim=delta)
 
 
+def one_set(problem: limen.TwoLayer, steps: int, paths: int, seed: int) -> Run:
+    """One set of paths at infinite dimension, without the axis of runs."""
+    return conditioned_set(problem, steps, paths, seed)
+
+
 def phase_retrieval(delta: float = 10.0, start: float | None = None, **changes) -> limen.TwoLayer:
     options = {
         "target": limen.target("z**2"),
@@ -41,7 +46,7 @@ def test_a_linear_neuron_is_marchenko_pastur(momentum, nesterov):
     """Modes $x$ of the covariance obey $u\\leftarrow\\beta u-\\eta x(\\theta-\\theta_*)$ each for itself."""
     delta, step, steps = 2.0, 0.4, 10
     algorithm = limen.GradientDescent(step, momentum=momentum, nesterov=nesterov)
-    found = conditioned_set(linear_neuron(algorithm, delta, 0.0), steps, 4096, 0)
+    found = one_set(linear_neuron(algorithm, delta, 0.0), steps, 4096, 0)
     x, w = eigenvalues_of_covariance(delta)
     error, velocity = np.ones_like(x), np.zeros_like(x)
     overlap, square, loss = [0.0], [1.0], [1.0]
@@ -68,7 +73,7 @@ def test_it_is_the_theory_with_responses():
     )
     steps = 8
     one = limen.descent.solve(problem, steps, paths=8192, scrambles=3).dataset
-    sets = [conditioned_set(problem, steps, 16384, i) for i in range(3)]
+    sets = [one_set(problem, steps, 16384, i) for i in range(3)]
 
     def close(name: str, values: list[np.ndarray]) -> None:
         mean, error = np.mean(values, axis=0), np.std(values, axis=0, ddof=1) + one[f"{name}_spread"].values
@@ -96,9 +101,9 @@ def test_small_overlaps_are_amplified_by_the_linear_law():
     linear = limen.predict(problem, steps, paths=8192, scrambles=5).dataset
     grown = []
     for i in range(4):
-        points = draw_points(problem, steps, 16384, i)
-        found = conditioned_pass.conditioned_pass(problem, points, np.array([[1e-3, 1.0]]), steps, Sampling(), False)
-        grown.append(found.coefficients[:, 0, 0] / 1e-3)
+        points = draw_points(problem, steps, 16384, [i])
+        found = conditioned_pass.conditioned_pass(problem, points, np.array([[[1e-3, 1.0]]]), steps, Sampling(), False)
+        grown.append(found.coefficients[0, :, 0, 0] / 1e-3)
     expected = linear.amplification.values.squeeze()
     assert np.mean(grown, axis=0) == pytest.approx(expected, rel=0.01)
 
@@ -127,22 +132,22 @@ def test_a_row_is_replayed_alone_and_starts_like_its_simulation():
 
 def test_even_labels_leave_a_pinned_overlap_alone():
     problem = phase_retrieval(target=limen.target("tanh(z1) + z2*z3"), network=limen.network(2, "gelu"))
-    found: Run = conditioned_set(problem, 5, 2048, 0)
+    found = one_set(problem, 5, 2048, 0)
     assert np.abs(found.stray).max() < 1e-6
 
 
 def test_whole_batches_are_no_batches_and_every_epoch_sees_everything_once():
     random = np.random.default_rng(0)
-    assert draw_batches(limen.GradientDescent(0.1), 3, 8, random) is None
-    by_epoch = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25, replacement=False), 8, 4096, random)
+    assert draw_batches(limen.GradientDescent(0.1), 3, 8, [random]) is None
+    by_epoch = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25, replacement=False), 8, 4096, [random])
     assert by_epoch is not None
-    np.testing.assert_allclose(by_epoch.seen.reshape(2, 4, -1).sum(axis=1), 4.0)
-    anew = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25), 8, 4096, random)
+    np.testing.assert_allclose(by_epoch.seen[0].reshape(2, 4, -1).sum(axis=1), 4.0)
+    anew = draw_batches(limen.GradientDescent(0.1, batch_fraction=0.25), 8, 4096, [random])
     assert anew is not None
     for batches in (by_epoch, anew):
         assert set(np.unique(batches.seen)) == {0.0, 4.0}
-        np.testing.assert_allclose(batches.seen.mean(axis=1), 1.0, atol=0.12)
-        np.testing.assert_allclose(batches.expected.mean(axis=1), 1.0, atol=0.12)
+        np.testing.assert_allclose(batches.seen[0].mean(axis=1), 1.0, atol=0.12)
+        np.testing.assert_allclose(batches.expected[0].mean(axis=1), 1.0, atol=0.12)
 
 
 @pytest.mark.parametrize("replacement", [True, False])
@@ -150,7 +155,7 @@ def test_the_first_batch_of_a_linear_neuron(replacement):
     """$\\theta_*\\cdot\\theta(1)=\\eta$ and $|\\theta(1)|^2=(1-\\eta)^2+\\eta^2+\\eta^2(2+s^2)/(\\delta b)$."""
     step, part, delta, noise = 0.3, 0.25, 2.0, 0.3
     algorithm = limen.GradientDescent(step, batch_fraction=part, replacement=replacement)
-    found = conditioned_set(linear_neuron(algorithm, delta, noise), 1, 16384, 0).coefficients[1, 0]
+    found = one_set(linear_neuron(algorithm, delta, noise), 1, 16384, 0).coefficients[1, 0]
     assert found[0] == pytest.approx(step, abs=1e-5)
     square = (1 - step) ** 2 + step**2 + step**2 * (2 + noise) / (delta * part)
     assert np.sum(found**2) == pytest.approx(square, rel=0.02)
@@ -167,8 +172,7 @@ def test_softplus_converges_to_relu():
 
     # The same points for all three, so that their errors drop out.
     relu, *smooth = (
-        conditioned_set(problem(name), 6, 16384, 0).coefficients
-        for name in ("relu", "softplus(3*z)/3", "softplus(20*z)/20")
+        one_set(problem(name), 6, 16384, 0).coefficients for name in ("relu", "softplus(3*z)/3", "softplus(20*z)/20")
     )
     kernel = np.einsum("tic,uic->tu", relu, relu)
     gaps = [float(np.abs(np.einsum("tic,uic->tu", one, one) - kernel).max() / kernel.max()) for one in smooth]

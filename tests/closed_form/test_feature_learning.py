@@ -9,7 +9,7 @@ from limen.theory.thresholds.along_training import hessian
 from limen.theory.thresholds.feature_learning import CRITERIA, feature_learning
 from limen.theory.thresholds.hessian_law import HessianLaw
 from limen.theory.thresholds.report import report
-from limen.theory.thresholds.success import escape_time, success_probability
+from limen.theory.thresholds.success import success_probabilities, success_probability
 
 
 def problem(link="z**2", loss="huber:1", step=1.2, activation="gelu", delta=6.0, a=1.0, **more) -> TwoLayer:
@@ -92,21 +92,21 @@ def test_first_step_of_the_quadratic_neuron():
     quadratic = problem(loss="square", step=eta, activation="square", delta=delta)
     noise = 48.0 * eta**2 / delta
     cosine = np.sqrt((1.0 + noise) / (d * ((1.0 - 4.0 * eta) ** 2 + noise)))
-    found = success_probability(quadratic, d, [1], paths=4096, scrambles=3)
+    (found,) = success_probabilities(quadratic, [d], [1], paths=4096, scrambles=3)
     assert abs(found / (2.0 * ndtr(-0.5 / cosine)) - 1.0) < 0.02
-    nearest = int((1.0 + noise) / ((1.0 - 4.0 * eta) ** 2 + noise) / 0.25)
-    assert escape_time(quadratic, nearest - 1, 1) == 1.0
-    assert escape_time(quadratic, nearest + 2, 1) == np.inf
+    count = 400
+    runs = success_probability(quadratic, d, [1], seeds=count, paths=1024)
+    assert abs(runs - found) < 3.0 * np.sqrt(found * (1.0 - found) / count) + 0.01
 
 
 def test_success_of_several_neurons_or_directions():
     """Two independent hard directions of one neuron: its squared cosine is a chi-square with two degrees of freedom."""
     d = 30
-    found = success_probability(problem("z1**2 + z2**2"), d, [0], paths=1024, scrambles=1)
+    (found,) = success_probabilities(problem("z1**2 + z2**2"), [d], [0], paths=1024, scrambles=1)
     assert abs(found - np.exp(-d / 8.0)) < 0.004
     pair = problem().model_copy(update={"network": network(2, "gelu")})
     single = 2.0 * ndtr(-0.5 * np.sqrt(d))
-    found = success_probability(pair, d, [0], paths=1024, scrambles=1)
+    (found,) = success_probabilities(pair, [d], [0], paths=1024, scrambles=1)
     assert abs(found - (1.0 - (1.0 - single) ** 2)) < 0.002
 
 
@@ -116,7 +116,7 @@ def test_report_gathers_what_the_parts_say():
     curve = feature_learning(given, [0, 2, 4], paths=1024, scrambles=1)
     assert said.threshold == curve.dataset.threshold.values[-1, 0]
     assert said.bracket == tuple(curve.dataset.bracket.values)
-    assert said.success_probability == success_probability(given, 200, 4, paths=1024, scrambles=1)
+    assert said.success_probability == success_probability(given, 200, 4, seeds=100, paths=1024)
     assert said.delta_it is not None
     np.testing.assert_allclose([said.delta_alg, said.delta_it], 0.5, rtol=1e-3)
     assert (said.information_leap, said.generative_leap) == (2, 2)
@@ -143,9 +143,9 @@ def test_bad_input_to_a_threshold(change, arguments, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: success_probability(problem(), 1, [2]), "d must be a whole number of at least 2, got 1."),
-        (lambda: escape_time(problem("z + z**2"), 100), "must have a hard direction"),
-        (lambda: success_probability(problem(step=50.0, loss="square"), 100, 30), "step must be small enough"),
+        (lambda: success_probability(problem(), 1, [2]), "d must be at least width"),
+        (lambda: success_probability(problem("z + z**2"), 100, 4), "must have a hard direction"),
+        (lambda: success_probability(problem(step=50.0, loss="square"), 100, 30, seeds=4), "step must be small enough"),
         (lambda: report(problem(activation="relu")), "report does not apply"),
         (lambda: hessian(problem(), -1), "time must be a whole number of steps"),
         (lambda: hessian(problem(step=50.0, loss="square"), 30), "step must be small enough"),

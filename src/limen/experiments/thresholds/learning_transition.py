@@ -12,11 +12,11 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number_list import NumberList
+from limen.link import hard_subspace
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
 from limen.simulation.descent.restarts import restarts
-from limen.theory.descent.escape import escape_of
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.success import success_probabilities
 
@@ -70,7 +70,9 @@ class LearningTransition(Experiment):
             raise InputError(f"samples_per_dim must ascend, got {self.samples_per_dim}.")
         if not 1 <= len(self.sizes) <= 5 or not all(10 <= d <= 2000 and int(d) == d for d in self.sizes):
             raise InputError(f"sizes must be 1 to 5 whole numbers from 10 to 2000, got {self.sizes}.")
-        escape_of(self.problem(self.samples_per_dim[0]), int(self.sizes[0]))
+        hard = hard_subspace(self.problem(self.samples_per_dim[0]).target).dimension
+        if hard != 1:
+            raise InputError(f"target must have one hard direction, got {self.target!r}, which has {hard}.")
         return self
 
     def problem(self, samples_per_dim: float) -> TwoLayer:

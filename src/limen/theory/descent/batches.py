@@ -5,6 +5,7 @@ anew at every step: $\mathrm{sel}(t)\in\{0,1/b\}$, independent. By epochs: every
 and is seen once in $\lfloor1/b\rfloor$ steps. Source: Mignacco, Krzakala, Urbani & Zdeborová 2020.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +14,28 @@ from limen.problem.algorithms import Descent
 
 
 class Batches(NamedTuple):
-    r"""Along (step, path): `seen`, $\mathrm{sel}(t)$; `expected`, its mean given the path's past, which means over
+    r"""Along (run, step, path): `seen`, $\mathrm{sel}(t)$; `expected`, its mean given the path's past, which means over
     paths may use in its place with less noise. None stands for the whole sample at each step."""
 
     seen: np.ndarray
     expected: np.ndarray
 
+    def row(self, i: int) -> "Batches":
+        """Those of one run, without its axis."""
+        return Batches(self.seen[i], self.expected[i])
 
-def draw_batches(algorithm: Descent, steps: int, paths: int, random: np.random.Generator) -> Batches | None:
-    """The batches of all steps; arrays of shape (steps, paths), float32."""
-    fraction = algorithm.batch_fraction
-    if fraction == 1.0:
+
+def draw_batches(algorithm: Descent, steps: int, paths: int, randoms: Sequence[np.random.Generator]) -> Batches | None:
+    """The batches of all steps, a generator for every run; arrays of shape (runs, steps, paths), float32."""
+    if algorithm.batch_fraction == 1.0:
         return None
+    drawn = [_draw(algorithm, steps, paths, random) for random in randoms]
+    return Batches(*(np.stack(parts) for parts in zip(*drawn, strict=True)))
+
+
+def _draw(algorithm: Descent, steps: int, paths: int, random: np.random.Generator) -> Batches:
+    """The batches of one run, (steps, paths)."""
+    fraction = algorithm.batch_fraction
     if algorithm.replacement:
         seen = (random.random((steps, paths)) < fraction) / np.float32(fraction)
         return Batches(seen.astype(np.float32), np.ones((steps, paths), np.float32))

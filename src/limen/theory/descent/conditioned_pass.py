@@ -22,7 +22,6 @@ $\omega(t)/\sqrt d=(nN)^{-1/2}\sum_ng_n(F_n(t)V_{*n}^\top-\text{mean})$. The sam
 of this sample has beyond its mean.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ import numpy as np
 from limen.problem import GradientDescent, TwoLayer
 from limen.problem.algorithms import move_of, step_sizes
 from limen.theory.descent.batches import Batches
-from limen.theory.descent.forces import first_forces
+from limen.theory.descent.forces import first_forces, fresh_losses
 
 # A gradient whose new part is smaller than this is taken as within the span of those before: 1e-4 of the memory.
 NEW_DIRECTION = 1e-3
@@ -39,33 +38,33 @@ DIVERGED = 1e6
 
 
 class Points(NamedTuple):
-    """Coordinates of N paths, float32.
+    """Coordinates of the N paths of B runs side by side, float32.
 
-    `normals` (coordinates, N): k of the target, m of the start, then one for each direction of the gradients; a pass
-    orthogonalises the latter in place, so that points serve once. `labels` (N,). `hard` (k, r): directions whose
-    overlaps are pinned, or watched for the error of the paths.
+    `normals` (B, coordinates, N): k of the target, m of the start, then one for each direction of the gradients; a pass
+    orthogonalises the latter in place, so that points serve once. `labels` and `clean_labels` (B, N): with and without
+    additive noise. `hard` (k, r): directions whose overlaps are pinned, or watched for the error of the paths.
     """
 
     normals: np.ndarray
     labels: np.ndarray
+    clean_labels: np.ndarray
     hard: np.ndarray
+
+    def row(self, i: int) -> "Points":
+        """Those of one run, without its axis."""
+        return Points(self.normals[i], self.labels[i], self.clean_labels[i], self.hard)
 
 
 class Sampling(NamedTuple):
-    r"""What a sample of its own adds to the mean over paths: normals $g_n/\sqrt{nN}$, centred, (N,); None for
-    $d=\infty$. `batches`: which paths each step sees."""
+    r"""What a sample of its own adds to the mean over paths: normals $g_n/\sqrt{nN}$, centred, (B, N); None for
+    $d=\infty$. `batches`: which paths each step sees, (B, steps, N)."""
 
     luck: np.ndarray | None = None
     batches: Batches | None = None
 
 
 class Run(NamedTuple):
-    r"""What a pass found at steps 0..T.
-
-    `coefficients` (T+1, m, coordinates): $A$, those of the target first, then of the start. `train_loss` (T+1,).
-    `second_layer` (T+1, m). `stray` (T, m, r): mean of $F\,U$ over the standard deviation, $U$ the pinned coordinates:
-    an error of the paths. `diverged`: the first step at which the weights were not finite any more, or None.
-    """
+    """One of `Runs`, without its axis; `diverged` is None where it is finite."""
 
     coefficients: np.ndarray
     train_loss: np.ndarray
@@ -74,119 +73,155 @@ class Run(NamedTuple):
     diverged: int | None
 
 
+class Runs(NamedTuple):
+    r"""What a pass found at steps 0..T, for each of B runs.
+
+    `coefficients` (B, T+1, m, coordinates): $A$, those of the target first, then of the start. `train_loss` (B, T+1);
+    `fresh_loss` (B, T+1, 2): on fresh inputs, whose fields are $A(t)\xi$ without the memory, against labels with and
+    without additive noise. `second_layer` (B, T+1, m). `stray` (B, T, m, r): mean of $F\,U$ over its standard
+    deviation, $U$ the coordinates along `hard`: with pinned overlaps an error of the paths. `diverged` (B,): the first
+    step at which weights were not finite any more (all that follows is NaN), -1 where there is none.
+    """
+
+    coefficients: np.ndarray
+    train_loss: np.ndarray
+    fresh_loss: np.ndarray
+    second_layer: np.ndarray
+    stray: np.ndarray
+    diverged: np.ndarray
+
+    def row(self, i: int) -> Run:
+        """One of the runs."""
+        diverged = int(self.diverged[i]) if self.diverged[i] >= 0 else None
+        return Run(self.coefficients[i], self.train_loss[i], self.second_layer[i], self.stray[i], diverged)
+
+
 def conditioned_pass(
-    problem: TwoLayer,
-    points: Points,
-    start: np.ndarray,
-    steps: int,
-    sampling: Sampling,
-    pinned: bool,
-    advance: Callable[[int], None] = lambda step: None,
-) -> Run:
-    r"""Steps 0..`steps` from the coefficients `start` (m, k+m) of target and start.
+    problem: TwoLayer, points: Points, start: np.ndarray, steps: int, sampling: Sampling, pinned: bool
+) -> Runs:
+    r"""Steps 0..`steps` from the coefficients `start` (B, m, k+m) of target and start.
 
     `pinned` keeps overlaps with `points.hard` where they start, as in the limit $d\to\infty$ from zero: there the noise
     of the paths would grow exponentially.
     """
     algorithm, network = problem.algorithm, problem.network
-    lengths = np.asarray(problem.start_lengths)[:, None]
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
-    normals, (total, paths) = points.normals, points.normals.shape
+    normals, (count, total, paths) = points.normals, points.normals.shape
     k, m = problem.target.latents, network.width
-    latent, given = normals[:k], k + m
+    latent, given = normals[:, :k], k + m
     root = problem.samples_per_dim**0.5
     sizes, (move, numbers) = step_sizes(algorithm, steps), move_of(algorithm)
-    bias = np.asarray(network.per_neuron("bias"), np.float32)
-    forces, known = np.empty((total - given, paths), np.float32), 0
-    coefficients = np.zeros((steps + 1, m, total))
-    coefficients[0, :, :given] = start
-    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (steps + 1, 1))
-    velocity, second_velocity = np.zeros((move.memories, m, total)), np.zeros((move.memories, m))
-    train_loss, stray = np.full(steps + 1, np.nan), np.zeros((steps, m, points.hard.shape[1]))
+    forces, known = np.empty((count, total - given, paths), np.float32), 0
+    coefficients = np.zeros((count, steps + 1, m, total))
+    coefficients[:, 0, :, :given] = start
+    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (count, steps + 1, 1))
+    velocity, second_velocity = np.zeros((move.memories, count, m, total)), np.zeros((move.memories, count, m))
+    train_loss, stray = np.full((count, steps + 1), np.nan), np.zeros((count, steps, m, points.hard.shape[1]))
+    fresh_loss = np.full((count, steps + 1, 2), np.nan)
     luck, batches = sampling
-    diverged = None
+    diverged = np.full(count, -1)
 
     for t in range(steps + 1):
-        now, active = coefficients[t], given + known
-        field = now[:, :active].astype(np.float32) @ normals[:active]
-        if known:
-            field -= (now[:, given:active] / root).astype(np.float32) @ forces[:known]
-        found = first_forces(
-            network.activation, problem.loss, field, points.labels, second_layer[t].astype(np.float32), bias
+        now, active = coefficients[:, t], given + known
+        field = now[..., :active].astype(np.float32) @ normals[:, :active]
+        fresh_loss[:, t] = fresh_losses(
+            network, problem.loss, field, points.labels, points.clean_labels, second_layer[:, t]
         )
-        train_loss[t] = found.losses.mean(dtype=float)
+        if known:
+            field -= (now[..., given:active] / root).astype(np.float32) @ forces[:, :known]
+        found = first_forces(network, problem.loss, field, points.labels, second_layer[:, t])
+        train_loss[:, t] = found.losses.mean(axis=1, dtype=float)
         if luck is not None:
-            train_loss[t] += luck @ found.losses
+            train_loss[:, t] += (luck * found.losses).sum(axis=1, dtype=float)
         if t == steps:
             break
-        force = found.force if batches is None else found.force * batches.expected[t]
-        seen = found.force if batches is None else found.force * batches.seen[t]
+        force = found.force if batches is None else found.force * batches.expected[:, t, None]
+        seen = found.force if batches is None else found.force * batches.seen[:, t, None]
 
-        gradient = np.zeros((m, total))
-        gradient[:, :active] = (normals[:active] @ force.T).T / paths
+        gradient = np.zeros((count, m, total))
+        gradient[..., :active] = force @ normals[:, :active].transpose(0, 2, 1) / paths
         if points.hard.size:
-            along = gradient[:, :k] @ points.hard
-            square = (points.hard.T @ latent) ** 2 @ (force**2).T / paths
-            stray[t] = along / np.sqrt(np.maximum(square.T - along**2, 1e-30))
+            along = gradient[..., :k] @ points.hard
+            square = force**2 @ ((points.hard.T @ latent) ** 2).transpose(0, 2, 1) / paths
+            stray[:, t] = along / np.sqrt(np.maximum(square - along**2, 1e-30))
             if pinned:
-                gradient[:, :k] -= along @ points.hard.T
+                gradient[..., :k] -= along @ points.hard.T
         if luck is not None:
-            gradient[:, :k] += (latent @ (seen * luck).T).T
-        parts, known = decompose(seen, forces, known)
-        gradient[:, given : given + known] -= parts / root
+            gradient[..., :k] += (seen * luck[:, None]) @ latent.transpose(0, 2, 1)
+        parts, known = _decompose(seen, forces, known)
+        gradient[..., given : given + known] -= parts / root
         _orthogonalise(normals, forces, given, active - given, known)
 
         shrink = 1.0 - sizes[t] * algorithm.weight_decay
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
         if algorithm.spherical:
-            new = new * (lengths / np.linalg.norm(new, axis=1, keepdims=True))
-        coefficients[t + 1] = new
+            new = new * (np.asarray(problem.start_lengths)[:, None] / np.linalg.norm(new, axis=2, keepdims=True))
         if network.train_second_layer:
-            weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
-            pull = found.second_layer_pull @ weights / paths
-            second_layer[t + 1], second_velocity = move.apply(
-                numbers, sizes[t], 1.0, t, second_layer[t], pull, second_velocity
+            weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
+            pull = (found.second_layer_pull @ weights[..., None])[..., 0] / paths
+            second_layer[:, t + 1], second_velocity = move.apply(
+                numbers, sizes[t], 1.0, t, second_layer[:, t], pull, second_velocity
             )
-        if not np.sum(new**2) < DIVERGED * max(np.sum(coefficients[0] ** 2), 1.0):
-            diverged = t + 1
-            for array in (coefficients, second_layer, train_loss):
-                array[t + 1 :] = np.nan
-            break
-        advance(t)
-    return Run(coefficients[:, :, : given + known], train_loss, second_layer, stray, diverged)
+        length = np.einsum("bic,bic->b", new, new)
+        lost = ~(length < DIVERGED * np.maximum(np.einsum("bic,bic->b", *2 * (coefficients[:, 0],)), 1.0))
+        diverged[lost & (diverged < 0)] = t + 1
+        # A run that is lost goes on from zero, so that the others are not disturbed.
+        velocity[:, lost], second_velocity[:, lost], second_layer[lost, t + 1] = 0.0, 0.0, 0.0
+        coefficients[:, t + 1] = np.where(lost[:, None, None], 0.0, new)
+    for i in np.flatnonzero(diverged >= 0):
+        for array in (coefficients, train_loss, fresh_loss, second_layer):
+            array[i, diverged[i] :] = np.nan
+    return Runs(coefficients[..., : given + known], train_loss, fresh_loss, second_layer, stray, diverged)
 
 
 def decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.ndarray, int]:
     """Coefficients (m, directions) of path vectors (m, N) on an orthonormal basis that is extended by what is new.
 
-    `basis` (most, N) holds `known` vectors of mean square one, and is written to. Gram–Schmidt, twice.
+    `basis` (most, N) holds `known` vectors of mean square one, and is written to.
     """
-    m, paths = vectors.shape
-    parts = np.zeros((m, known + m))
-    lengths = np.sqrt(np.mean(vectors**2, axis=1, dtype=float))
+    parts, new = _decompose(vectors[None], basis[None], known)
+    return parts[0], new
+
+
+def _decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.ndarray, int]:
+    """Coefficients (B, m, directions) of path vectors (B, m, N) on orthonormal bases that are extended by what is new.
+
+    `basis` (B, most, N) holds `known` vectors of mean square one, and is written to. Gram–Schmidt, twice. A run that
+    has nothing new where another one has gets a zero vector.
+    """
+    count, m, paths = vectors.shape
+    parts = np.zeros((count, m, known + m))
+    lengths = np.sqrt(np.mean(vectors**2, axis=2, dtype=float))
     rest, new = vectors.copy(), known
     for _ in range(2):
-        inside = rest @ basis[:known].T / paths
-        parts[:, :known] += inside
-        rest -= inside @ basis[:known]
+        inside = rest @ basis[:, :known].transpose(0, 2, 1) / np.float32(paths)
+        parts[..., :known] += inside
+        rest -= inside @ basis[:, :known]
     for j in range(m):
-        for _ in range(2):
-            inside = rest[j] @ basis[known:new].T / paths
-            parts[j, known:new] += inside
-            rest[j] -= inside @ basis[known:new]
-        norm = np.sqrt(np.mean(rest[j] ** 2, dtype=float))
-        if norm > NEW_DIRECTION * lengths[j] and new < len(basis):
-            basis[new], parts[j, new] = rest[j] / norm, norm
+        one = rest[:, j : j + 1]
+        for _ in range(2 * (new > known)):
+            inside = one @ basis[:, known:new].transpose(0, 2, 1) / np.float32(paths)
+            parts[:, j : j + 1, known:new] += inside
+            one = one - inside @ basis[:, known:new]
+        norm = np.sqrt(np.mean(one[:, 0] ** 2, axis=1, dtype=float))
+        fresh = norm > NEW_DIRECTION * lengths[:, j]
+        if fresh.any():
+            scale = np.where(fresh, 1.0 / np.maximum(norm, 1e-300), 0.0)
+            basis[:, new] = one[:, 0] * scale[:, None].astype(np.float32)
+            parts[:, j, new] = np.where(fresh, norm, 0.0)
             new += 1
-    return parts[:, :new], new
+    return parts[..., :new], new
 
 
 def _orthogonalise(normals: np.ndarray, forces: np.ndarray, given: int, known: int, new: int) -> None:
     """Makes coordinates of the directions `known`..`new` orthogonal along the paths to all they are independent of."""
-    paths = normals.shape[1]
+    paths = np.float32(normals.shape[2])
     for c in range(known, new):
-        column = normals[given + c] - normals[given + c].mean()
+        column = normals[:, given + c, None] - normals[:, given + c, None].mean(axis=2, keepdims=True)
         for _ in range(2):
-            column -= (normals[: given + c] @ column / paths) @ normals[: given + c]
-            column -= (forces[:new] @ column / paths) @ forces[:new]
-        normals[given + c] = column / np.sqrt(np.mean(column**2, dtype=float))
+            for earlier in (normals[:, : given + c], forces[:, :new]):
+                column = column - (column @ earlier.transpose(0, 2, 1) / paths) @ earlier
+        column /= np.sqrt(np.mean(column**2, axis=2, keepdims=True))
+        # A direction that a run does not have keeps no coordinate.
+        has = np.abs(forces[:, c]).max(axis=1, keepdims=True) > 0.0
+        normals[:, given + c] = np.where(has, column[:, 0], 0.0)

@@ -87,12 +87,12 @@ def run_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:
     """One set of samples and entries through all steps."""
     assert isinstance(problem.algorithm, Descent)
     k, m = problem.target.latents, problem.network.width
-    (random,) = numpy_generators([seed], 0, "batches of the theory")
-    batches = draw_batches(problem.algorithm, steps, paths, random)
-    samples = draw_points(problem, m * steps, paths, seed)
+    randoms = numpy_generators([seed], 0, "batches of the theory")
+    batches = draw_batches(problem.algorithm, steps, paths, randoms)
+    samples = draw_points(problem, m * steps, paths, [seed]).row(0)
     entries = draw_entries(problem, m * steps, paths, ENTRY_SEED + seed)
-    pinned = pinned_directions(problem).shape[1] > 0
-    return two_sided_pass(problem, samples, entries, start_coefficients(problem, k + m), steps, batches, pinned)
+    pinned, single = pinned_directions(problem).shape[1] > 0, None if batches is None else batches.row(0)
+    return two_sided_pass(problem, samples, entries, start_coefficients(problem, k + m), steps, single, pinned)
 
 
 def draw_entries(problem: TwoLayer, directions: int, paths: int, seed: int) -> Entries:

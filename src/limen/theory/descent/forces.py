@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.problem import Activation, Loss
+from limen.problem import Activation, Loss, Network
 
 
 class Forces(NamedTuple):
@@ -37,7 +37,8 @@ def forces(
 
 
 class FirstForces(NamedTuple):
-    r"""Losses (paths,); forces (m, paths); $\sigma(V_j+b_j)\,\ell'/m$ (m, paths), whose mean is the gradient in $a$."""
+    r"""Losses (B, paths); forces (B, m, paths); $\sigma(V_j+b_j)\,\ell'/m$ (B, m, paths), whose mean is the gradient in
+    $a$."""
 
     losses: np.ndarray
     force: np.ndarray
@@ -45,16 +46,29 @@ class FirstForces(NamedTuple):
 
 
 def first_forces(
-    activation: Activation,
+    network: Network, loss: Loss, fields: np.ndarray, labels: np.ndarray, second_layer: np.ndarray
+) -> FirstForces:
+    """Forces at fields of shape (B, m, paths), without their Jacobian: kinked activations have them too.
+
+    `labels` (B, paths), `second_layer` (B, m); computed in the precision of the fields.
+    """
+    numbers = (np.asarray(part, fields.dtype) for part in (second_layer, network.per_neuron("bias")))
+    parts = _first_forces((network.activation.function, loss.function), fields, labels, *numbers)
+    return FirstForces(*(np.asarray(part) for part in parts))
+
+
+def fresh_losses(
+    network: Network,
     loss: Loss,
     fields: np.ndarray,
     labels: np.ndarray,
+    clean_labels: np.ndarray,
     second_layer: np.ndarray,
-    bias: np.ndarray,
-) -> FirstForces:
-    """Forces at fields of shape (m, paths), without their Jacobian: kinked activations have them too."""
-    parts = _first_forces((activation.function, loss.function), fields, labels, second_layer, bias)
-    return FirstForces(*(np.asarray(part) for part in parts))
+) -> np.ndarray:
+    """Mean losses (B, 2) at fields (B, m, paths), against labels with and without additive noise."""
+    numbers = (np.asarray(part, fields.dtype) for part in (second_layer, network.per_neuron("bias")))
+    functions = (network.activation.function, loss.function)
+    return np.asarray(_fresh_losses(functions, fields, labels, clean_labels, *numbers), dtype=float)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -88,8 +102,18 @@ def _forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: A
 @partial(jax.jit, static_argnums=0)
 def _first_forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: Any) -> tuple[jax.Array, ...]:
     activation, loss = functions
-    m, at = fields.shape[0], fields + bias[:, None]
+    m, at = fields.shape[1], fields + bias[:, None]
     value, slope = jax.jvp(activation, (at,), (jnp.ones_like(at),))
-    output = second_layer @ value / m
+    output = (second_layer[..., None] * value).sum(axis=1) / m
     losses, loss_slope = jax.jvp(lambda f: loss(labels, f), (output,), (jnp.ones_like(output),))
-    return losses, loss_slope * slope * second_layer[:, None] / m, value * loss_slope / m
+    pull = loss_slope[:, None] / m
+    return losses, pull * slope * second_layer[..., None], pull * value
+
+
+@partial(jax.jit, static_argnums=0)
+def _fresh_losses(
+    functions: Any, fields: Any, labels: Any, clean_labels: Any, second_layer: Any, bias: Any
+) -> jax.Array:
+    activation, loss = functions
+    output = (second_layer[..., None] * activation(fields + bias[:, None])).sum(axis=1) / fields.shape[1]
+    return jnp.stack([loss(some, output).mean(axis=1) for some in (labels, clean_labels)], axis=1)

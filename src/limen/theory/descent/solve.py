@@ -21,8 +21,8 @@ from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate, start_coefficients
 from limen.theory.descent.conditioned_pass import Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import Coordinates, draw_coordinates
-from limen.theory.descent.finite_dimension import PATHS, draw_points, runs
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
+from limen.theory.descent.finite_dimension import draw_points, runs
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
 from limen.theory.descent.path_error import path_error
 from limen.theory.fresh_inputs.population_losses import population_losses
@@ -30,6 +30,8 @@ from limen.theory.fresh_inputs.population_losses import population_losses
 CITATIONS = ("montanari2026", "celentano2021")
 # Variables along (time, time2, neuron, neuron2) are reported up to this many entries.
 MOST_ENTRIES = 4e6
+# Paths of a set without responses, where they are cheap.
+SET_PATHS = 16384
 TOLERANCE = 0.01
 # Paths are not raised beyond this many operations: some ten seconds.
 MOST_OPERATIONS = 1e11
@@ -138,7 +140,7 @@ def solve(
             found = [run_observables(problem, conditioned_set(problem, steps, points, i), grid) for i in sets]
         return median_of_sets(found, grid), memory
 
-    first = 4096 if reason is None else PATHS
+    first = 4096 if reason is None else SET_PATHS
     raised = [] if paths is not None else [4 * first, 16 * first]
     paths = first if paths is None else paths
     dataset, memory = medians(paths)
@@ -240,11 +242,12 @@ def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run
     """One set of paths through all steps without responses, in the limit of infinite dimension."""
     assert isinstance(problem.algorithm, GradientDescent)
     given = problem.target.latents + problem.network.width
-    (random,) = numpy_generators([seed], 0, "batches of the theory")
-    sampling = Sampling(None, draw_batches(problem.algorithm, steps, paths, random))
-    points = draw_points(problem, problem.network.width * steps, paths, seed)
+    randoms = numpy_generators([seed], 0, "batches of the theory")
+    sampling = Sampling(None, draw_batches(problem.algorithm, steps, paths, randoms))
+    points = draw_points(problem, problem.network.width * steps, paths, [seed])
+    start = start_coefficients(problem, given)[None]
     pinned = pinned_directions(problem).shape[1] > 0
-    return conditioned_pass(problem, points, start_coefficients(problem, given), steps, sampling, pinned)
+    return conditioned_pass(problem, points, start, steps, sampling, pinned).row(0)
 
 
 def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:

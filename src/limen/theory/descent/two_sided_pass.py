@@ -31,7 +31,7 @@ from limen.problem import GradientDescent, SignDescent, TwoLayer
 from limen.problem.algorithms import Descent, move_of, step_sizes
 from limen.theory.descent.batches import Batches
 from limen.theory.descent.conditioned_pass import DIVERGED, Points, Run, decompose
-from limen.theory.descent.forces import first_forces
+from limen.theory.descent.forces import FirstForces, first_forces
 
 
 class Entries(NamedTuple):
@@ -70,7 +70,6 @@ def two_sided_pass(
     sizes, (move, numbers) = step_sizes(algorithm, max(steps, 1)), move_of(algorithm)
     decay = 0.0 if isinstance(algorithm, SignDescent) else algorithm.weight_decay
     spherical = isinstance(algorithm, GradientDescent) and algorithm.spherical
-    bias = np.asarray(network.per_neuron("bias"), np.float32)
 
     # Weights and their fields; forces and their gradients. Images are written over the normals they are made of.
     fields, directions, known = samples.normals, np.empty_like(samples.normals), given
@@ -99,9 +98,8 @@ def two_sided_pass(
             fresh = seen_samples.add_fresh(fields[c])
             fields[c] = fresh + (gradients[:met] @ directions[c] / paths) @ forces[:met]
         field = parts.astype(np.float32) @ fields[:known]
-        found = first_forces(
-            network.activation, problem.loss, field, samples.labels, second_layer[t].astype(np.float32), bias
-        )
+        forced = first_forces(network, problem.loss, field[None], samples.labels[None], second_layer[t : t + 1])
+        found = FirstForces(*(part[0] for part in forced))
         train_loss[t] = found.losses.mean(dtype=float)
         if t == steps:
             break

@@ -10,31 +10,52 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings, Result
-from limen.theory.descent.escape import LEARNT, hard_cosine, require_descent
-from limen.theory.descent.solve import pinned_directions, solve
+from limen.theory.descent.escape import LEARNT, escaping_runs, hard_cosine, require_descent
+from limen.theory.descent.solve import pinned_directions, solve, without_responses
 
 DRAWS = 2**13
+RUNS, PATHS = 200, 4096
 
 
 @in_double
 def success_probability(
-    problem: TwoLayer, d: int, times: Any, paths: int = 4096, scrambles: int = 5, seed: int = 0
+    problem: TwoLayer, d: int, times: Any, seeds: int = RUNS, paths: int | None = PATHS, seed: int = 0
 ) -> float:
     r"""Probability that a neuron's cosine with the hard subspace passes $\frac12$ within `times` at dimension $d$.
 
-    One neuron, one hard direction: $2\big(1-\Phi(\tfrac1{2\max_ts_t})\big)$, $s_t^2=C_u(t,t)/(d\,C_\theta(t,t))$. In
-    general the largest over $t$ of the probability under the Gaussian law of all overlaps. The law is that of the
-    linear theory. The typical cosine is the median over `scrambles` sets of paths, which differ by 5 to 15%: take 8192
-    paths and 7 sets where a per cent of probability matters.
+    The part of `seeds` runs of the finite-dimensional theory: any width, any hard subspace, kinked activations,
+    momentum and mini-batches. Its standard error is $\sqrt{p(1-p)/\text{seeds}}$.
     """
-    return float(success_probabilities(problem, [d], times, paths, scrambles, seed)[0])
+    found = escaping_runs(problem, times, d, seeds, paths, seed).dataset.escape_time.values
+    return float(np.isfinite(found).mean())
+
+
+@in_double
+def escape_time(
+    problem: TwoLayer, d: int, times: Any = 100, seeds: int = RUNS, paths: int | None = PATHS, seed: int = 0
+) -> float:
+    r"""Median over `seeds` runs at dimension `d` of the first step at which a neuron's cosine with the hard subspace
+    passes $\frac12$; infinite if half of them do not get there within `times`.
+
+    Single runs differ by as much as the time itself: `limen.descent.finite_size` has quantiles.
+    """
+    found = escaping_runs(problem, times, d, seeds, paths, seed).dataset.escape_time.values
+    return float(np.quantile(found, 0.5, method="nearest"))
 
 
 @in_double
 def success_probabilities(
     problem: TwoLayer, sizes: Any, times: Any, paths: int = 4096, scrambles: int = 5, seed: int = 0
 ) -> np.ndarray:
-    """`success_probability` at several dimensions `sizes`, for the price of one."""
+    r"""The probability of success at several dimensions `sizes` by the linear law of the overlap: one theory of
+    $d=\infty$ serves them all.
+
+    One neuron, one hard direction: $2\big(1-\Phi(\tfrac1{2\max_ts_t})\big)$, $s_t^2=C_u(t,t)/(d\,C_\theta(t,t))$. In
+    general the largest over $t$ of the probability under the Gaussian law of all overlaps. Low where cosines grow
+    faster than linearly near $\frac12$: up to 0.1 for the square loss, see `success_probability`. The typical cosine is
+    the median over `scrambles` sets of paths, which differ by 5 to 15%: take 8192 paths and 7 sets where a per cent of
+    probability matters.
+    """
     dimensions = _check_dimensions(sizes)
     prediction = _prediction(problem, times, paths, scrambles, seed)
     return np.array([_probability(problem, prediction, d) for d in dimensions])
@@ -56,21 +77,6 @@ def _probability(problem: TwoLayer, prediction: Findings | Result, d: int) -> fl
     return best
 
 
-@in_double
-def escape_time(
-    problem: TwoLayer, d: int, times: Any = 100, paths: int = 4096, scrambles: int = 5, seed: int = 0
-) -> float:
-    r"""First step at which the typical cosine $s_t$ with the hard subspace passes $\frac12$; infinite if not within
-    `times`.
-
-    A typical run: single runs differ by as much as the time itself (see `limen.descent.finite_size`).
-    """
-    _check_dimensions([d])
-    prediction = _prediction(problem, times, paths, scrambles, seed)
-    passed = hard_cosine(prediction, d).max(axis=1) > LEARNT
-    return float(prediction.dataset.time.values[np.argmax(passed)]) if passed.any() else float("inf")
-
-
 def _check_dimensions(sizes: Any) -> list[int]:
     values = np.atleast_1d(np.asarray(sizes, dtype=float)).tolist()
     for d in values:
@@ -87,6 +93,9 @@ def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed:
         raise InputError(
             f"target {problem.target.label!r} must have a hard direction without overlap at the start: there is none."
         )
+    reason = without_responses(problem)
+    if reason is not None:
+        raise InputError(f"the linear law does not apply: {reason}")
     grid = time_grid(times, counts_steps=True)
     prediction = solve(problem, np.arange(grid[-1] + 1), paths, scrambles, seed)
     require_descent(prediction)
