@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from limen.sources import PACKAGE, source_digest, statements_digest, whole_digest
 from limen.storage import address
-from limen.storage.sources import PACKAGE, source_digest, statements_digest, whole_digest
 
 
 @pytest.fixture(scope="module", autouse=True)

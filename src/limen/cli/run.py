@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from limen.cli.answers import keep_answer, recall_answer, request_of
 from limen.cli.options import options_of
 from limen.cli.plain_text import paragraphs
 from limen.experiments.index import Entry, entry
 from limen.experiments.registry import experiment_class
 
 if TYPE_CHECKING:
-    from limen.experiments.experiment import Experiment
     from limen.storage import Run
 
 DEFAULT_OUT = Path("limen-out")
@@ -55,12 +55,16 @@ def run_command(name: str) -> click.Command:
         **parameters: Any,
     ) -> None:
         given = {name: value for name, value in parameters.items() if value is not None}
+        if seeds is not None and seeds < 1:
+            from limen.problem.spec import InputError
+
+            raise InputError(f"seeds must be from 1 to 1,000,000, got {seeds:,}.")
         rule = {"resolution": verdict_resolution, "tolerance": verdict_tolerance}
         sizes = parameters.get("several_sizes")
         given.pop("several_sizes", None)
         if sizes is not None and known.size in given:
             raise click.UsageError(f"--sizes and --{known.size} cannot both be given.")
-        execute(experiment_class(name)(**given), seeds, theory_only, fresh, out, as_json, rule, sizes)
+        execute(name, given, 0 if theory_only else seeds, fresh, out, as_json, rule, sizes)
 
     return click.Command(name, callback=command, params=[*options_of(known), *common], help=paragraphs(known.text))
 
@@ -87,16 +91,47 @@ def _size_list(text: str) -> list[int]:
 
 
 def execute(
-    experiment: "Experiment",
+    name: str,
+    given: dict[str, Any],
     seeds: int | None,
-    theory_only: bool,
     fresh: bool,
     out: Path,
     as_json: bool,
     rule: dict[str, float | None],
     sizes: str | None = None,
 ) -> None:
-    """Runs one experiment from the command line; `rule` is the resolution and the tolerance of the comparison."""
+    """Runs one experiment from the command line, or shows what the same request was answered before.
+
+    No seeds (0) is theory alone; `rule` is the resolution and the tolerance of the comparison.
+    """
+    request = request_of(name, {**given, "--sizes": sizes}, seeds, rule)
+    answer = None if fresh else recall_answer(request, out)
+    if answer is None:
+        answer, results = compute(name, given, seeds, fresh, out, rule, sizes)
+        keep_answer(request, answer, results)
+    show(answer, as_json)
+
+
+def show(answer: dict[str, Any], as_json: bool) -> None:
+    """Prints an answer."""
+    if as_json:
+        click.echo(json.dumps({**answer["summary"], "files": answer["files"]}, allow_nan=False))
+        return
+    from limen.cli.tables import print_answer
+
+    print_answer(answer)
+
+
+def compute(
+    name: str,
+    given: dict[str, Any],
+    seeds: int | None,
+    fresh: bool,
+    out: Path,
+    rule: dict[str, float | None],
+    sizes: str | None,
+) -> tuple[dict[str, Any], list[str]]:
+    """The answer to a request, and the files of the store that it rests on."""
     from limen.cli.progress import Progress
     from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
     from limen.problem.spec import InputError
@@ -105,12 +140,13 @@ def execute(
     from limen.storage.remembered import remember
     from limen.storage.run import MOST_SEEDS
 
+    experiment = experiment_class(name)(**given)
     resolution = RESOLUTION if rule["resolution"] is None else rule["resolution"]
     tolerance = TOLERANCE if rule["tolerance"] is None else rule["tolerance"]
     check_rule(resolution, tolerance)
-    if seeds is not None and not 1 <= seeds <= MOST_SEEDS:
-        raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, got {seeds:,}.")
-    count = 0 if theory_only else (seeds or experiment.default_seeds)
+    count = experiment.default_seeds if seeds is None else seeds
+    if count > MOST_SEEDS:
+        raise InputError(f"seeds must be from 1 to {MOST_SEEDS:,}, got {count:,}.")
     check_writable(out)
     store = FileStore()
     with Progress(experiment.name, count) as progress:
@@ -124,13 +160,8 @@ def execute(
     if finished.comparison is not None:
         finished = replace(finished, comparison=finished.comparison.judged(resolution, tolerance))
     remember(store, finished)
-    files = save(finished, out)
-    if as_json:
-        click.echo(json.dumps(summary(finished, files), allow_nan=False))
-    else:
-        from limen.cli.tables import print_run
-
-        print_run(finished, files)
+    results = store.files_of([finished.theory_key, *finished.simulation_keys])
+    return answer_of(finished, save(finished, out)), [str(store.path(file)) for file in results]
 
 
 def save(run: "Run", out: Path) -> dict[str, str]:
@@ -148,6 +179,32 @@ def save(run: "Run", out: Path) -> dict[str, str]:
     save_figure(figure, files["figure"])
     save_figure(figure, files["pdf"])
     return {name: str(path) for name, path in files.items()}
+
+
+def answer_of(run: "Run", files: dict[str, str]) -> dict[str, Any]:
+    """Everything that is printed of a run, as plain data."""
+    headline = run.experiment.headline(run.theory, run.simulation)
+    predicted, measured = headline["theory"], headline.get("simulation", {})
+    numbers = [
+        {
+            "words": getattr(value, "words", "") or name.replace("_", " "),
+            "unit": getattr(value, "unit", ""),
+            "theory": predicted.get(name),
+            "simulation": measured.get(name),
+        }
+        for name, value in {**measured, **predicted}.items()
+    ]
+    return finite(
+        {
+            "id": run.identifier,
+            "files": files,
+            "numbers": numbers,
+            "comparison_text": "" if run.comparison is None else str(run.comparison),
+            "theory_status": run.theory.status,
+            "simulation_status": "" if run.simulation is None or run.simulation.ok else run.simulation.status,
+            "summary": summary(run, files),
+        }
+    )
 
 
 def summary(run: "Run", files: dict[str, str]) -> dict[str, Any]:

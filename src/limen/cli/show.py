@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from limen.cli.run import save
-from limen.cli.tables import print_run
+from limen.cli.run import answer_of, save, show
 from limen.storage import FileStore
 from limen.storage.remembered import recall
 
@@ -19,4 +18,4 @@ def show_run(identifier: str, out: Path | None) -> None:
     parameters = ", ".join(f"{name} = {value}" for name, value in run.experiment.model_dump(mode="json").items())
     click.echo(f"{run.experiment.name}: {parameters}; {len(run.seeds)} seeds")
     files = save(run, out) if out is not None else {"figure": "(draw it with --out FOLDER)"}
-    print_run(run, files)
+    show(answer_of(run, files), as_json=False)

@@ -1,42 +1,42 @@
-"""Tables printed by the command line."""
+"""What a run prints: numbers in words, the comparison, what theory and simulation say of themselves, the files."""
 
-import math
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-
-from limen.experiments.number import Number
-from limen.storage import Run
+from rich.text import Text
 
 
-def print_run(run: Run, files: dict[str, str]) -> None:
-    """Headline numbers, comparison and verdict of a run, and where its files are."""
-    console = Console(highlight=False)
-    headline = run.experiment.headline(run.theory, run.simulation)
+def print_answer(answer: dict[str, Any]) -> None:
+    """Prints the answer of `limen.cli.run.answer_of`."""
+    console = Console(highlight=False, markup=False)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("", "theory", "simulation"):
         table.add_column(column, justify="left" if not column else "right")
-    for name, value in headline["theory"].items():
-        measured = headline.get("simulation", {}).get(name)
-        words = value.words if isinstance(value, Number) else name
-        table.add_row(words, _shown(value), "" if measured is None else _shown(measured))
+    for row in answer["numbers"]:
+        values = (_shown(row[kind], row["words"], row["unit"]) for kind in ("theory", "simulation"))
+        table.add_row(Text(row["words"]), *values)
     console.print(table)
-    if run.comparison is not None:
+    if answer["comparison_text"]:
         console.print()
-        console.print(str(run.comparison))
-    console.print(f"theory: {run.theory.status}")
-    if run.simulation is not None and not run.simulation.ok:
-        console.print(f"simulation: {run.simulation.status}")
-    console.print(f"figure: {files['figure']}", soft_wrap=True)
-    console.print(f"limen show {run.identifier}")
+        console.print(answer["comparison_text"])
+    console.print(f"theory: {answer['theory_status']}")
+    if answer["simulation_status"]:
+        console.print(f"simulation: {answer['simulation_status']}")
+    console.print(f"figure: {answer['files']['figure']}", soft_wrap=True)
+    console.print(f"limen show {answer['id']}")
 
 
-def _shown(value: float) -> str:
+def _shown(value: float | str | None, words: str, unit: str) -> str:
     """A number with its unit; what does not exist is a dash, a wait without end "never"."""
-    words, unit = (value.words, value.unit) if isinstance(value, Number) else ("", "")
-    if math.isnan(value):
-        return "– (none)"
-    if math.isinf(value):
-        wait = value > 0 and (unit or "time" in words.split())
-        return "never" if wait else "∞" if value > 0 else "−∞"
-    return f"{value:.5g} {unit}".rstrip()
+    match value:
+        case None:
+            return ""
+        case "nan":
+            return "– (none)"
+        case "inf":
+            return "never" if unit or "time" in words.split() else "∞"
+        case "-inf":
+            return "−∞"
+        case _:
+            return f"{value:.5g} {unit}".rstrip()

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from limen.experiments.experiment import Experiment
-from limen.storage.sources import module_digest, source_digest
+from limen.sources import module_digest, source_digest
 
 
 def address(spec: dict[str, Any], kind: str, seeds: tuple[int, ...]) -> str:

@@ -15,10 +15,10 @@ import xarray as xr
 
 from limen.problem.spec import InputError
 from limen.result import Result, load, netcdf, write_file
+from limen.sources import source_digest
 from limen.storage.index import DamagedIndex, Index, parts, select_in
 from limen.storage.pack import pack, signature, unpack
 from limen.storage.self_description import ENTRY, RUN, Entry, write_record
-from limen.storage.sources import source_digest
 
 RUNS = (
     "SELECT id, experiment, parameters, seeds, theory, simulations, created, verdict "

@@ -9,9 +9,9 @@ from typing import Any
 
 from limen.experiments.registry import PLACES
 from limen.problem.spec import InputError
+from limen.sources import source_digest
 from limen.storage.index import DamagedIndex, Index, select_in
 from limen.storage.self_description import write_record
-from limen.storage.sources import source_digest
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from limen.sources import source_digest
 from limen.storage.claims import SILENCE, living_drivers
 from limen.storage.file_store import FileStore
 from limen.storage.self_description import adopt, read_entry, result_files
-from limen.storage.sources import source_digest
 
 # A file newer than this may be on its way into the index.
 SETTLED = 3600.0

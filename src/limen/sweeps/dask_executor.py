@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from limen.problem.spec import InputError
-from limen.storage.sources import whole_digest
+from limen.sources import whole_digest
 from limen.sweeps.jobs import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
 from limen.sweeps.pool import available_cores
 from limen.sweeps.worker import peak_memory, reason, spawning, worker_environment

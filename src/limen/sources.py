@@ -13,13 +13,25 @@ from typing import Any
 import platformdirs
 
 from limen.experiments.registry import PLACES
-from limen.result import write_file
 
-PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parent
 # These show, keep, compare and hand out what others compute. A room that is not named here counts.
-CHANGES_NO_NUMBER = frozenset({"cli", "web", "plot", "storage", "sweeps", "workers", "comparison", "citations.py"})
+CHANGES_NO_NUMBER = frozenset(
+    {
+        "cli",
+        "web",
+        "plot",
+        "storage",
+        "sweeps",
+        "comparison",
+        "citations.py",
+        "sources.py",
+        "pace.py",
+        "interruption.py",
+    }
+)
 GALLERY = "experiments"
-FIGURE = f"{GALLERY}/figure.py"
+SHOWN = frozenset({f"{GALLERY}/figure.py", f"{GALLERY}/number.py"})
 MOST_REMEMBERED = 2000
 
 
@@ -61,7 +73,7 @@ def _own_files(experiment: str, package: Path) -> tuple[str, ...]:
     waiting, seen = [f"{GALLERY}/{place.partition(':')[0].replace('.', '/')}.py"], set[str]()
     while waiting:
         file = waiting.pop()
-        if file in seen or file == FIGURE or not (package / file).is_file():
+        if file in seen or file in SHOWN or not (package / file).is_file():
             continue
         seen.add(file)
         waiting += _imported(ast.parse((package / file).read_bytes()))
@@ -104,6 +116,8 @@ def _remembered(files: dict[str, bytes]) -> dict[str, str]:
     contents = {file: hashlib.sha256(source).hexdigest() for file, source in files.items()}
     new = {contents[file]: statements_digest(files[file]) for file in files if contents[file] not in known}
     if new:
+        from limen.result import write_file
+
         with suppress(OSError):
             cache.parent.mkdir(parents=True, exist_ok=True)
             kept = dict(list(known.items())[-MOST_REMEMBERED:])
