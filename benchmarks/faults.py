@@ -1,3 +1,4 @@
+# ruff: noqa: B023, E501
 """Injects faults into sweeps and their store, counts what is lost and what is computed twice, and writes the table.
 
 `python benchmarks/faults.py docs/faults.md [SEED]`. Every sweep is of 40 points with theory and two seeds, 120 results of
