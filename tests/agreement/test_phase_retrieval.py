@@ -12,7 +12,7 @@ from limen.experiments.one_pass.phase_retrieval_sgd import PhaseRetrievalSGD
 from limen.result import merge
 from limen.theory.one_pass import phase_retrieval
 
-SEEDS = tuple(range(160))
+SEEDS = tuple(range(400))
 EXPERIMENT = PhaseRetrievalSGD(rate=0.05, noise=0.6, d=120)
 
 

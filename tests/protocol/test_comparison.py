@@ -331,3 +331,14 @@ def test_a_known_effect_is_said_where_it_shows():
         limit = theory(curve() + offset)
         told = Result(limit.dataset.assign_attrs(caveat="Digits are not Gaussian."), limit.spec, "theory")
         assert compare(told, run).sentence.endswith("Digits are not Gaussian.") == shown
+
+
+def test_outcomes_stay_marked_when_runs_are_merged():
+    from limen.experiments.registry import experiment_class
+    from limen.result import merge
+
+    experiment = experiment_class("perceptron")(d=4)
+    runs = merge([experiment.simulate(seed) for seed in range(5)])
+    assert runs.dataset.separable_fraction.attrs["outcomes"] == 12
+    # All separable up to n = d, in 60 draws: known to 13%, not exactly.
+    assert experiment.compare(experiment.theory(), runs)["separable_fraction"].measured.band[0] > 0.1

@@ -130,7 +130,7 @@ def _along(name: str, pair: Pair, attribute: str) -> np.ndarray:
     """A number, or a variable named by an attribute of the theory's variable, at every point."""
     theory, simulation = pair[0].dataset, pair[1].dataset[name].isel(seed=0)
     stated = theory[name].attrs.get(attribute)
-    if stated is None:
+    if stated is None or (isinstance(stated, str) and stated not in theory):
         return np.zeros(simulation.size)
     if not isinstance(stated, str):
         return np.full(simulation.size, float(stated))

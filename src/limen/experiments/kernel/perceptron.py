@@ -66,7 +66,11 @@ class Perceptron(Experiment):
         sets = [draw_labelled_points(seed, shown, self.d, gap) for gap in GAPS]
         dataset = xr.Dataset(
             {
-                "separable_fraction": (("seed", "ratio"), (reached[:, None] >= counts).mean(axis=0)[None]),
+                "separable_fraction": (
+                    ("seed", "ratio"),
+                    (reached[:, None] >= counts).mean(axis=0)[None],
+                    {"outcomes": LABELINGS},
+                ),
                 "mistakes": (("seed", "gap"), [[float(perceptron(rows).mistakes) for rows in sets]]),
                 "mistake_bound": (("seed", "gap"), [[perceptron_mistake_bound(rows) for rows in sets]]),
             },

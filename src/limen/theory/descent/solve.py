@@ -276,10 +276,10 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     variables = {}
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])
-        variables[name] = (dims, np.median(values, axis=0))
+        variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread"})
         spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
         variables[f"{name}_spread"] = (dims, spread)
-    _, quadrature = variables.pop("quadrature_error")
+    quadrature = variables.pop("quadrature_error")[1]
     variables.pop("quadrature_error_spread")
     for name in ("test_loss_spread", "excess_risk_spread"):
         variables[name] = (("time",), np.hypot(variables[name][1], quadrature))
