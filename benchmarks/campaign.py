@@ -125,7 +125,7 @@ def one_pass(random: np.random.Generator) -> Draw:
     problem = limen.TwoLayer(
         target, network, algorithm, None, some_loss(random, target), some_start(random, network, target)
     )
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(150, 301)), 40)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(150, 301)), 64)
 
 
 def spherical(random: np.random.Generator) -> Draw:
@@ -133,7 +133,7 @@ def spherical(random: np.random.Generator) -> Draw:
     network, target = network_and_target(random, SMOOTH[:-1] + KINKED, 2)
     algorithm = limen.SphericalSGD(uniform(random, 0.1, 0.6))
     problem = limen.TwoLayer(target, network, algorithm, start=some_start(random, network, target))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(150, 301)), 40)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(150, 301)), 64)
 
 
 def descent(random: np.random.Generator) -> Draw:
@@ -157,7 +157,7 @@ def descent(random: np.random.Generator) -> Draw:
         some_loss(random, target),
         some_start(random, network, target),
     )
-    return Draw(problem, int(random.integers(5, 13)), int(random.integers(150, 301)), 40)
+    return Draw(problem, int(random.integers(5, 13)), int(random.integers(150, 301)), 64)
 
 
 def flow(random: np.random.Generator) -> Draw:
@@ -166,7 +166,7 @@ def flow(random: np.random.Generator) -> Draw:
     network = limen.network(network.width, network.activation, train_second_layer=network.train_second_layer)
     overlap = limen.OverlapStart(uniform(random, 0.1, 0.6) / target.latents**0.5)
     problem = limen.TwoLayer(target, network, limen.GradientFlow(), uniform(random, 2.0, 6.0), "square", overlap)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(150, 251)), 24)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(150, 251)), 32)
 
 
 def kernel(random: np.random.Generator) -> Draw:
@@ -174,12 +174,12 @@ def kernel(random: np.random.Generator) -> Draw:
     noise, ridge = uniform(random, 0.05, 0.6), uniform(random, 0.01, 0.5)
     times = np.linspace(0.0, uniform(random, 2.0, 10.0), 6)
     if random.random() < 0.5:
-        return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 300, 40)
+        return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 300, 96)
     activation = str(random.choice(("tanh", "relu", "erf", "gelu")))
     problem = limen.RandomFeatures(
         uniform(random, 0.5, 3.0), uniform(random, 0.7, 4.0), activation, ridge=ridge, noise=noise
     )
-    return Draw(problem, times, 200, 40)
+    return Draw(problem, times, 200, 96)
 
 
 def single(random: np.random.Generator) -> Draw:
@@ -193,7 +193,7 @@ def single(random: np.random.Generator) -> Draw:
         problem = limen.OnlinePCA(uniform(random, 0.5, 3.0), step, start)
     else:
         problem = limen.BinaryMixture(uniform(random, 0.55, 0.9), step, start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(150, 401)), 64)
+    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(150, 401)), 96)
 
 
 def mixture(random: np.random.Generator) -> Draw:
@@ -203,7 +203,7 @@ def mixture(random: np.random.Generator) -> Draw:
         problem: Spec = limen.GaussianMixture(int(random.integers(2, 4)), uniform(random, 2.0, 10.0), penalty, step)
     else:
         problem = limen.XorMixture(4, uniform(random, 2.0, 10.0), penalty, step)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(150, 301)), 40)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(150, 301)), 64)
 
 
 def tensor(random: np.random.Generator) -> Draw:

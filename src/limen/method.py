@@ -147,7 +147,10 @@ def choose(methods: tuple[Method, ...], problem: Any, name: "str | Method | None
         if reason is None:
             return method
         reasons.append(f"{method.name}: {reason}")
-    raise InputError(f"no {what} applies to this problem ({' '.join(reasons)})")
+    # The registry gives the methods of this algorithm or family: the first is the one that was meant.
+    others = f" (and {len(reasons) - 1} more: see limen.theories(problem))" if len(reasons) > 1 else ""
+    said = reasons[0].rstrip(".") if reasons else f"none solves {type(problem).__name__}"
+    raise InputError(f"no {what} applies: {said}{others}.")
 
 
 def answers(

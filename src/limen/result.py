@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
-from limen.problem.spec import InputError
+from limen.problem.spec import InputError, Spec
 
 Kind = Literal["theory", "simulation"]
 
@@ -64,6 +64,13 @@ class Result:
     options: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=lambda: dict(_versions()))
+
+    @property
+    def problem(self) -> Spec:
+        """The problem that was answered, made again from its description."""
+        import limen.problem
+
+        return limen.problem.from_description(self.spec)
 
     @property
     def findings(self) -> Findings:

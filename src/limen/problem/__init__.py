@@ -18,7 +18,7 @@ from limen.problem.losses import Loss
 from limen.problem.mixtures import GaussianMixture, XorMixture
 from limen.problem.networks import Network, network
 from limen.problem.self_attention import FeedForward, SelfAttention
-from limen.problem.spec import InputError, Spec
+from limen.problem.spec import InputError, Spec, from_description
 from limen.problem.starts import OverlapStart, RandomStart, Start
 from limen.problem.targets import Target, target
 from limen.problem.two_layer import TwoLayer
@@ -54,6 +54,7 @@ __all__ = [
     "TwoLayer",
     "XorMixture",
     "activation",
+    "from_description",
     "network",
     "target",
 ]

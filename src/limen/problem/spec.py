@@ -51,10 +51,35 @@ class Spec(Model):
         except ValidationError as error:
             raise InputError(sentence(error)) from None
 
+    def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Self:
+        """The spec with some fields changed, checked like a new one."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**fields, **(update or {})})
+
     def describe(self) -> dict[str, Any]:
         """The spec as plain JSON data, every nested spec tagged with its type."""
         fields = {name: _describe(getattr(self, name)) for name in type(self).model_fields}
         return {"type": type(self).__name__, **fields}
+
+
+def from_description(description: dict[str, Any]) -> Spec:
+    """The spec that `describe` described: a problem back from `Result.spec`. A function of the user's own, of which
+    only the name is kept, cannot be had back."""
+    if not isinstance(description, dict) or "type" not in description:
+        raise InputError("description must be a dict with the key 'type', as Spec.describe gives it.")
+    kinds = {kind.__name__: kind for kind in _all_specs(Spec)}
+    kind = kinds.get(description["type"])
+    if kind is None:
+        raise InputError(f"description must be of a problem, got the type {description['type']!r}.")
+    return kind(**{name: _undescribed(value) for name, value in description.items() if name != "type"})
+
+
+def _undescribed(value: Any) -> Any:
+    if isinstance(value, dict) and "type" in value:
+        return from_description(value)
+    if isinstance(value, list):
+        return tuple(_undescribed(item) for item in value)
+    return value
 
 
 def _describe(value: Any) -> Any:
