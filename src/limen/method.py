@@ -179,6 +179,7 @@ def answers(
                 options = {}
             return answered(lambda: function(*args, **kwargs), spec, kind, called, citations, _seeds(given), options)
 
+        answer.__signature__ = signature.replace(return_annotation=Result)  # pyright: ignore
         return answer
 
     return decorate
@@ -186,10 +187,12 @@ def answers(
 
 def _seeds(given: dict[str, Any]) -> tuple[int, ...]:
     """The seeds of a call, where it has them."""
-    seeds = given.get("seeds", () if given.get("seed") is None else (given["seed"],))
+    seeds = given.get("seeds")
+    if seeds is None:
+        seeds = () if given.get("seed") is None else (given["seed"],)
     try:
-        return tuple(seed_list(seeds)) if seeds is not None and np.size(seeds) else ()
-    except InputError:
+        return tuple(seed_list(seeds)) if np.size(seeds) else ()
+    except (InputError, TypeError):
         # The function itself says what is wrong with them.
         return ()
 

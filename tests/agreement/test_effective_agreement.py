@@ -89,14 +89,14 @@ def test_a_tensor_chain_without_the_radial_noise_is_caught(monkeypatch):
 
 def faster(theory, problem, times, start):
     """The prediction of a clock that runs 10% too fast, labelled with the right times."""
-    wrong = limen.predict(problem, 1.1 * times, start=start)
+    wrong = limen.predict(problem.model_copy(update={"start": start}), 1.1 * times)
     return replace(theory, dataset=wrong.dataset.assign_coords(time=times))
 
 
 def without_corrector(theory, problem, times, start):
     """The limit of small steps."""
     small = problem.model_copy(update={"step": 1e-9})
-    return replace(theory, dataset=limen.predict(small, times, start=start).dataset)
+    return replace(theory, dataset=limen.predict(small.model_copy(update={"start": start}), times).dataset)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def without_corrector(theory, problem, times, start):
 )
 def test_ode_agrees_with_the_chain(problem, last):
     times, start = np.linspace(0.0, last, 16), OverlapStart(0.2)
-    theory = limen.predict(problem, times, start=start)
+    theory = limen.predict(problem.model_copy(update={"start": start}), times)
     begun = problem.model_copy(update={"start": start})
     runs = [limen.simulate(begun, times, d=d, seeds=64, simulator="spherical-chain") for d in (1000, 4000)]
     assert limen.compare(theory, runs).verdict == "agrees"
@@ -120,7 +120,7 @@ def test_ode_agrees_with_the_chain(problem, last):
 def test_tensor_flow_agrees_with_the_chain():
     problem = SpikedTensor(3, 4.0, 0.5)
     times, start = np.linspace(0.0, 0.4, 9), OverlapStart(0.6)
-    theory = limen.predict(problem, times, start=start)
+    theory = limen.predict(problem.model_copy(update={"start": start}), times)
     begun = problem.model_copy(update={"start": start})
     runs = [limen.simulate(begun, times, d=d, seeds=64, simulator="tensor-chain") for d in (4000, 16000)]
     assert limen.compare(theory, runs).verdict == "agrees"
@@ -141,7 +141,8 @@ def test_mean_overlap_from_random_starts():
 
     signs = np.sign(run.dataset["overlap"].values[:, :1])
     assert worst(difference) < MOST and worst(signs * difference) < MOST
-    noiseless = [limen.predict(problem, times, start=OverlapStart(m)) for m in run.dataset["overlap"].values[:32, 0]]
+    begun = [problem.model_copy(update={"start": OverlapStart(m)}) for m in run.dataset["overlap"].values[:32, 0]]
+    noiseless = [limen.predict(one, times) for one in begun]
     without = run.dataset["overlap"].values[:32] - np.stack([one.dataset["overlap"].values for one in noiseless])
     assert np.abs((signs[:32] * without).mean(axis=0))[-1] > 0.05
 

@@ -210,8 +210,9 @@ def test_overlaps_with_oblique_means_are_those_of_the_start():
     means, rows = explicit_mixture()
     problem, start = given(means, rows, sharpness=3.0)
     rest = rows - rows @ np.linalg.pinv(means) @ means
-    runs = [limen.predict(problem, [0.0], start=start).dataset]
-    runs.append(limen.simulate(problem, [0.0], d=8, seeds=1, start=start, simulator="mixture-sgd").dataset.isel(seed=0))
+    begun = problem.model_copy(update={"start": start})
+    runs = [limen.predict(begun, [0.0]).dataset]
+    runs.append(limen.simulate(begun, [0.0], d=8, seeds=1, simulator="mixture-sgd").dataset.isel(seed=0))
     for run in runs:
         assert np.allclose(run.overlap.values[0], rows @ means.T, atol=1e-10)
         assert np.allclose(run.orthogonal_gram.values[0], rest @ rest.T, atol=1e-10)

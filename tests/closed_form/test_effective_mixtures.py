@@ -15,6 +15,10 @@ from limen.theory.effective.mixtures.mixture_flow import MixtureState, mixture_d
 INF = math.inf
 
 
+def begun(problem, start, second_layer):
+    return problem.model_copy(update={"start": start, "second_layer": second_layer})
+
+
 def random_xor(width, seed=0):
     rng = np.random.default_rng(seed)
     loose = rng.standard_normal((width, width))
@@ -121,7 +125,7 @@ def test_sharp_drift_is_the_limit_and_slides():
 def test_sharp_flow_pins_overlaps_and_ends_on_the_fixed_points():
     problem = XorMixture(5, INF, 0.05, 1.0)
     start = OverlapStart(((0.2, 0.1), (-0.2, 0.1), (0.1, 0.3), (0.1, -0.3), (0.25, -0.05)))
-    run = limen.predict(problem, [30.0, 400.0], start=start, second_layer=(0.4, 0.4, -0.4, -0.4, 0.4))
+    run = limen.predict(begun(problem, start, (0.4, 0.4, -0.4, -0.4, 0.4)), [30.0, 400.0])
     v, m = run.dataset.second_layer.values, run.dataset.overlap.values
     assert (m[0][[0, 1, 4], 1] == 0.0).all() and (m[0][[2, 3], 0] == 0.0).all()
     mass = effective.cluster_mass(problem)
@@ -134,7 +138,7 @@ def test_sharp_flow_pins_overlaps_and_ends_on_the_fixed_points():
 
 def test_sharp_flow_leaves_the_origin_at_its_rate_and_records_between_events():
     problem = XorMixture(1, INF, 0.05, 1.0)
-    run = limen.predict(problem, [0.0, 20.0, 40.0], start=OverlapStart(((1e-7, 0.0),)), second_layer=(1e-7,))
+    run = limen.predict(begun(problem, OverlapStart(((1e-7, 0.0),)), (1e-7,)), [0.0, 20.0, 40.0])
     v = run.dataset.second_layer.values[:, 0]
     assert np.allclose(np.log(v[1:] / v[:-1]) / 20.0, 0.125 - 0.05, rtol=1e-5)
 
@@ -182,7 +186,7 @@ def test_success_probability_counts_signatures():
 def test_occupied_clusters_of_a_flow():
     problem = XorMixture(4, INF, 0.05, 1.0)
     start = OverlapStart(((0.3, 0.0), (-0.3, 0.0), (0.0, 0.3), (0.0, 0.2)))
-    run = limen.predict(problem, [200.0], start=start, second_layer=(0.3, 0.3, -0.3, -0.3))
+    run = limen.predict(begun(problem, start, (0.3, 0.3, -0.3, -0.3)), [200.0])
     assert effective.occupied_clusters(run) == 3
 
 
@@ -365,7 +369,7 @@ WRONG = [
     (lambda: effective.xor_drift(XorMixture(1, 1.0, 0.1, 1.0), [1], [0], [0], [[1]], points=100), "power of two"),
     (lambda: limen.predict(XorMixture(2, 1.0, 0.1, 1.0), 1.0), "nothing is learned"),
     (
-        lambda: limen.predict(XorMixture(2, 1.0, 0.1, 1.0), 1.0, start=OverlapStart(((1.0, 0.0, 0.0),))),
+        lambda: XorMixture(2, 1.0, 0.1, 1.0, OverlapStart(((1.0, 0.0, 0.0),))),
         "overlap must be",
     ),
     (lambda: limen.simulate(XorMixture(4, 1.0, 0.1, 1.0), 1.0, d=6, seeds=1), "d must exceed 6"),

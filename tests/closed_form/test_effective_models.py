@@ -104,7 +104,7 @@ def test_online_pca():
     start, times = 0.2, np.linspace(0.0, 2.0, 9)
     rate, limit = 2 * (2.0 - 0.5), 0.5
     q = start**2 / (limit - start**2) * np.exp(2 * rate * times)
-    flow = limen.predict(problem, times, start=OverlapStart(start)).dataset["overlap"].values
+    flow = limen.predict(problem.model_copy(update={"start": OverlapStart(start)}), times).dataset["overlap"].values
     np.testing.assert_allclose(flow**2, limit * q / (1 + q), rtol=1e-8)
     field = limen.predict(OnlinePCA(2.0, 0.5, OverlapStart(start)), times).dataset["overlap"].values
     np.testing.assert_array_equal(field, flow)
@@ -343,7 +343,7 @@ def test_an_exploding_tensor_is_reported():
         (lambda: effective.critical_signal(SingleIndex("z")), "problem must be a SpikedTensor"),
         (lambda: effective.simulated_hitting_times(OnlinePCA(1.0, 0.1), 2, 0.5, 4, 1.0), "d must be between 3"),
         (lambda: limen.simulate(SpikedTensor(4, 1.0, 1.0), 1.0, d=200, simulator="tensor-sgd"), "tensor-chain"),
-        (lambda: limen.predict(OnlinePCA(1.0, 0.1), 1.0, start=0.1), "start must be RandomStart"),
+        (lambda: limen.predict(OnlinePCA(1.0, 0.1), 1.0, start=0.1), "start is not an option"),
     ],
 )
 def test_mistakes_are_answered_with_one_sentence(call, sentence):

@@ -95,7 +95,9 @@ def test_time_counts_steps_by_their_constant():
 def test_the_sum_over_classes_decays_in_time_whatever_the_step():
     """It sees no data: exp(-penalty t), to first order in the step."""
     start = OverlapStart(((0.9, 0.1, 0.2), (0.3, 0.8, 0.1), (0.2, 0.4, 0.7)))
-    run = limen.simulate(MIXTURE, [0.0, 2.0], d=200, seeds=1, start=start, simulator="mixture-sgd").dataset
+    run = limen.simulate(
+        MIXTURE.model_copy(update={"start": start}), [0.0, 2.0], d=200, seeds=1, simulator="mixture-sgd"
+    ).dataset
     totals = run.overlap.isel(seed=0).sum("class").values
     assert np.allclose(totals[1], math.exp(-0.3 * 2.0) * totals[0], rtol=5e-3)
 

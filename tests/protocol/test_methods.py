@@ -34,7 +34,9 @@ PROBLEMS = (
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: f"{method.kind}-{method.name}")
 def test_a_method_keeps_its_contract(method):
     assert method.kind == ("theory" if method in PREDICTING else "simulation")
-    assert not {"problem", "times", "inputs", "variances", "fractions"} & set(method.options), "a problem holds it"
+    assert not {"problem", "times", "inputs", "variances", "fractions", "start"} & set(method.options), (
+        "a problem holds it"
+    )
     given = list(inspect.signature(method.solve).parameters)
     assert given[:2] == ["problem", "times"]
     if method.kind == "simulation":

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from limen.problem.spec import InputError, Spec, nested_tuple
+from limen.problem.starts import OverlapStart, RandomStart, Start, overlap_matrix
 
 MOST_CLASSES = 64
 MOST_WIDTH = 256
@@ -21,13 +22,29 @@ class XorMixture(Spec):
     with one fresh sample a step and step $\delta=c/N$ (Ben Arous, Gheissari & Jagannath 2022). Time is $t=\ell\delta$.
 
     `width` is the number $K$ of neurons, `sharpness` $\lambda$ (may be `inf`), `penalty` $\alpha$, `step` $c$.
-    Simulations start from $W_{ij}\sim N(0,1/N)$, $v_i\sim N(0,1)$.
+    A random start is $W_{ij}\sim N(0,1/N)$, $v_i\sim N(0,1)$; an `OverlapStart` has overlaps with $\mu$ and $\nu$,
+    (width, 2), orthogonal parts orthonormal unless it gives the Gram matrix, and `second_layer` $v$, by default ones.
     """
 
     width: int = Field(ge=1, le=MOST_WIDTH)
     sharpness: float = Field(gt=0.0, allow_inf_nan=True)
     penalty: float = Field(ge=0.0)
     step: float = Field(gt=0.0)
+    start: Start = RandomStart()
+    second_layer: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "XorMixture":
+        _check_start(self.start, self.width, 2)
+        if self.second_layer is None:
+            return self
+        if isinstance(self.start, RandomStart):
+            raise InputError("second_layer must be left out with a RandomStart, which draws it.")
+        if len(self.second_layer) != self.width:
+            raise InputError(
+                f"second_layer must be {self.width} numbers, one per neuron, got {len(self.second_layer)}."
+            )
+        return self
 
 
 class GaussianMixture(Spec):
@@ -38,7 +55,8 @@ class GaussianMixture(Spec):
 
     `classes` is $k$, `sharpness` $\lambda$ (may be `inf`), `penalty` $\beta$, `step` $c$. `probabilities` are the
     $p_a$, equal if not given; `mean_gram` is the matrix $\langle\mu_a,\mu_b\rangle$, the identity if not given.
-    Simulations start from independent $x^c\sim N(0,I_d/d)$.
+    A random start is independent $x^c\sim N(0,I_d/d)$; an `OverlapStart` has overlaps with the means, shape
+    (classes, classes), orthogonal parts orthonormal unless it gives the Gram matrix.
     """
 
     classes: int = Field(ge=2, le=MOST_CLASSES)
@@ -47,10 +65,12 @@ class GaussianMixture(Spec):
     step: float = Field(gt=0.0)
     probabilities: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = None
     mean_gram: Annotated[tuple[tuple[float, ...], ...] | None, BeforeValidator(nested_tuple)] = None
+    start: Start = RandomStart()
 
     @model_validator(mode="after")
     def _check(self) -> "GaussianMixture":
         k = self.classes
+        _check_start(self.start, k, k)
         if self.probabilities is not None:
             given = self.probabilities
             if len(given) != k or min(given) <= 0.0 or abs(sum(given) - 1.0) > SUM_TOLERANCE:
@@ -79,3 +99,12 @@ class GaussianMixture(Spec):
     def means(self) -> np.ndarray:
         """The means in an orthonormal basis of their span, one per row: the Cholesky factor of their Gram matrix."""
         return np.eye(self.classes) if self.mean_gram is None else np.linalg.cholesky(np.asarray(self.mean_gram))
+
+
+def _check_start(start: Start, rows: int, means: int) -> None:
+    """Refuses overlaps of another shape."""
+    if isinstance(start, OverlapStart):
+        try:
+            overlap_matrix(start, rows, means)
+        except ValueError:
+            raise InputError(f"overlap must be a number or have shape ({rows}, {means}).") from None

@@ -69,7 +69,8 @@ class EffectiveDynamicsCheck(Experiment):
             return np.stack(tensor_flow(matrix, *MATRIX_START, self.times()), axis=1)
         means = np.stack([XOR_START["mu"], XOR_START["nu"]], axis=1)
         start = OverlapStart(overlap=means.tolist(), gram=(np.array(XOR_START["R"]) + means @ means.T).tolist())
-        found = xor_flow(self._xor(self.step), self.times(), start, XOR_START["v"]).dataset
+        begun = self._xor(self.step).model_copy(update={"start": start, "second_layer": XOR_START["v"]})
+        found = xor_flow(begun, self.times()).dataset
         gram = found.orthogonal_gram.values[:, UPPER[0], UPPER[1]]
         overlap = found.overlap.values
         return np.concatenate([found.second_layer.values, overlap[..., 0], overlap[..., 1], gram], axis=1)

@@ -57,19 +57,18 @@ class XorTraining(Experiment):
 
     def problem(self) -> XorMixture:
         """The mixture and its network."""
-        return XorMixture(width=self.width, sharpness=self.sharpness, penalty=self.penalty, step=self.step)
+        start, second = random_start(self.width, self.overlap, self.draw)
+        return XorMixture(self.width, self.sharpness, self.penalty, self.step, start, second)
 
     def times(self) -> np.ndarray:
         """Where both are recorded."""
         return np.linspace(0.0, self.time, 41)
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        start, second = random_start(self.width, self.overlap, self.draw)
-        return xor_flow.solve(self.problem(), self.times(), start=start, second_layer=second, points=POINTS)
+        return xor_flow.solve(self.problem(), self.times(), points=POINTS)
 
     def train(self, seed: int) -> Findings:
-        start, second = random_start(self.width, self.overlap, self.draw)
-        return xor_sgd.solve(self.problem(), self.times(), self.d, seed, start, second)
+        return xor_sgd.solve(self.problem(), self.times(), self.d, seed)
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset

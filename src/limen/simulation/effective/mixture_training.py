@@ -49,17 +49,15 @@ def refuses_mixture(problem: object) -> str | None:
 
 
 @in_double
-def solve(
-    problem: Mixture, times: np.ndarray, d: int, seed: int, start: OverlapStart | None = None, second_layer: Any = None
-) -> Findings:
+def solve(problem: Mixture, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""Trains in $d$ dimensions, $O(Kd)$ a step of time $c/d$; summary statistics at `times`, rounded to whole steps.
 
-    Starts from $x\sim N(0,I_d/d)$ (second layer of the XOR network $N(0,1)$), or from weights with exactly the overlaps
-    and Gram matrix of `start` and the `second_layer` given. Variables as in the theory: `overlap`, `orthogonal_gram`,
-    and `second_layer` for XOR.
+    Starts from $x\sim N(0,I_d/d)$ (second layer of the XOR network $N(0,1)$), or from weights with exactly the
+    overlaps, Gram matrix and second layer of the problem's `OverlapStart`. Variables as in the theory: `overlap`,
+    `orthogonal_gram`, and `second_layer` for XOR.
     """
     steps = recorded_steps(problem, times, d)
-    rows, second = trained_weights(problem, start_of(problem, d, seed, start, second_layer), d, seed, steps)
+    rows, second = trained_weights(problem, start_of(problem, d, seed, *given_start_of(problem)), d, seed, steps)
     directions = _directions(problem)
     aligned, rest = rows[..., :directions], rows[..., directions:]
     recorded = tuple(part[None] for part in (aligned, rest @ np.swapaxes(rest, -1, -2), second))
@@ -68,22 +66,13 @@ def solve(
 
 
 @in_double
-def solve_chain(
-    problem: Mixture, times: np.ndarray, d: int, seed: int, start: OverlapStart | None = None, second_layer: Any = None
-) -> Findings:
+def solve_chain(problem: Mixture, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""The exact chain of the statistics, $O(K^3)$ a step whatever $d$; otherwise as training in $d$ dimensions."""
-    return solve_chains(problem, times, d, (seed,), start, second_layer)[0]
+    return solve_chains(problem, times, d, (seed,))[0]
 
 
 @in_double
-def solve_chains(
-    problem: Mixture,
-    times: np.ndarray,
-    d: int,
-    seeds: Sequence[int],
-    start: OverlapStart | None = None,
-    second_layer: Any = None,
-) -> list[Findings]:
+def solve_chains(problem: Mixture, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve_chain` for many seeds in one compiled loop and few results; every seed's numbers are its own."""
     steps = recorded_steps(problem, times, d)
     rows, directions = _rows(problem), _directions(problem)
@@ -94,19 +83,11 @@ def solve_chains(
             f"{work:.2g} times the work the chain accepts."
         )
     groups = [seeds[first : first + GROUP] for first in range(0, len(seeds), GROUP)]
-    return [_solve_group(problem, times, steps, d, group, start, second_layer) for group in groups]
+    return [_solve_group(problem, times, steps, d, group) for group in groups]
 
 
-def _solve_group(
-    problem: Mixture,
-    times: np.ndarray,
-    steps: np.ndarray,
-    d: int,
-    seeds: Sequence[int],
-    start: OverlapStart | None,
-    second_layer: Any,
-) -> Findings:
-    begin = _start(problem, d, seeds, start, second_layer)
+def _solve_group(problem: Mixture, times: np.ndarray, steps: np.ndarray, d: int, seeds: Sequence[int]) -> Findings:
+    begin = _start(problem, d, seeds, *given_start_of(problem))
     rows, directions = begin.aligned.shape[1:]
     state = Statistics(
         *(jnp.asarray(np.moveaxis(p, 0, -1)) for p in (begin.aligned, begin.orthogonal_gram, begin.second_layer))
@@ -191,6 +172,12 @@ def rates_of(problem: Mixture, d: int) -> Rates:
     step = problem.step / d
     numbers = (step, 1.0 - step * problem.penalty, problem.sharpness**-0.5, means)
     return Rates(*(jnp.asarray(part) for part in numbers))
+
+
+def given_start_of(problem: Mixture) -> tuple[OverlapStart | None, Any]:
+    """The start and the second layer that a problem fixes, or None for each."""
+    second = problem.second_layer if isinstance(problem, XorMixture) else None
+    return (problem.start, second) if isinstance(problem.start, OverlapStart) else (None, None)
 
 
 def start_of(problem: Mixture, d: int, seed: int, start: OverlapStart | None, second_layer: Any) -> StartStatistics:

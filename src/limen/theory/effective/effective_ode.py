@@ -14,7 +14,7 @@ from scipy.interpolate import CubicSpline
 
 from limen.gaussian.sphere_start import sphere_start_overlaps
 from limen.method import Method
-from limen.problem import BinaryMixture, InputError, OnlinePCA, OverlapStart, RandomStart, SingleIndex, SpikedTensor
+from limen.problem import BinaryMixture, InputError, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor
 from limen.problem.effective_models import SphericalProblem, check_sphere_start, sphere_start_overlap, tensor_start
 from limen.problem.starts import Start
 from limen.result import Findings
@@ -41,20 +41,17 @@ def refuses(problem: object) -> str | None:
 def solve(
     problem: SphericalProblem | SpikedTensor,
     times: np.ndarray,
-    start: Start | None = None,
     d: int | None = None,
     seeds: Sequence[int] = (),
 ) -> Findings:
     r"""`overlap` at `times` as $N\to\infty$ (for tensors also `orthogonal_square`).
 
-    `start` replaces the problem's own. From an `OverlapStart`: the ODE. From a `RandomStart` without `d`: the ODE from
+    From an `OverlapStart`: the ODE. From a `RandomStart` without `d`: the ODE from
     zero overlap, refused where zero repels exponentially (exponent 2), since the limit then never leaves. With `d` and
     `seeds`: one row per seed from the simulator's own start; where zero repels, the mean over the noise of SGD at that
     $d$ given the start, to leading order in $d^{-1/2}$.
     """
-    begin = problem.start if start is None else start
-    if not isinstance(begin, (RandomStart, OverlapStart)):
-        raise InputError(f"start must be RandomStart() or OverlapStart(m0), got {begin!r}.")
+    begin = problem.start
     if (d is None) != (len(seeds) == 0):
         raise InputError("d and seeds must be given together.")
     times = np.asarray(times, dtype=float)

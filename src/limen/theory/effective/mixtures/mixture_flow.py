@@ -38,17 +38,14 @@ def refuses(problem: object) -> str | None:
     return None if isinstance(problem, GaussianMixture) else "it answers GaussianMixture problems."
 
 
-def solve(
-    problem: GaussianMixture, times: np.ndarray, start: OverlapStart | None = None, points: int = POINTS
-) -> Findings:
+def solve(problem: GaussianMixture, times: np.ndarray, points: int = POINTS) -> Findings:
     r"""Overlaps $\langle x^c,\mu_a\rangle$ and the Gram matrix of the orthogonal parts at `times`, as $d\to\infty$.
 
-    `start` gives the overlaps (classes, means) and the Gram matrix of whole rows (if left out, orthogonal
-    parts are orthonormal); by default overlaps 0 and the identity, which is what $x^c\sim N(0,I_d/d)$ becomes.
+    A random start has overlaps 0 and the identity, which is what $x^c\sim N(0,I_d/d)$ becomes.
     Variables `overlap` (time, class, mean), `orthogonal_gram` (time, class, class2). Adaptive order 5(4) with frozen
     Sobol points: $O(nk^2)$ per class and evaluation, error of the averages about $10^{-5}$ at the default `points`.
     """
-    path = mixture_path(problem, start_state(problem, start), times, check_points(points))
+    path = mixture_path(problem, start_state(problem, given_of(problem)), times, check_points(points))
     dataset = xr.Dataset(
         {
             "overlap": (("time", "class", "mean"), path.aligned @ problem.means.T),
@@ -58,6 +55,11 @@ def solve(
     )
     status = "flow of the summary statistics, d to infinity."
     return Findings(dataset, True, status)
+
+
+def given_of(problem: GaussianMixture) -> OverlapStart | None:
+    """The start a problem fixes, or None."""
+    return problem.start if isinstance(problem.start, OverlapStart) else None
 
 
 def start_state(problem: GaussianMixture, start: OverlapStart | None = None) -> MixtureState:

@@ -38,17 +38,14 @@ def refuses(problem: object) -> str | None:
 def solve(
     problem: XorMixture,
     times: np.ndarray,
-    start: OverlapStart | None = None,
-    second_layer: Any = None,
     d: int | None = None,
     seeds: Sequence[int] | None = None,
     points: int = FLOW_POINTS,
 ) -> Findings:
     r"""Second layer, overlaps and Gram matrix at `times`, as $N\to\infty$.
 
-    From zero overlaps nothing is ever learned, so a start is needed: `start` with overlaps (K, 2) and, if not the
-    identity, the Gram matrix of whole neurons, with `second_layer` (K,), ones if not given; or `d` and `seeds`, the
-    simulator's own starts, one row per seed. Variables `second_layer` (time, neuron), `overlap` (time, neuron, mean),
+    From zero overlaps nothing is ever learned: a random start needs `d` and `seeds`, the simulator's own starts, a row
+    per seed; an `OverlapStart` takes neither. Variables `second_layer` (time, neuron), `overlap` (time, neuron, mean),
     `orthogonal_gram` (time, neuron, neuron2).
 
     Adaptive Runge-Kutta 5(4); each evaluation $O(4nK^2)$ with $n$ = `points`. At `sharpness = inf` the overlaps that
@@ -57,14 +54,13 @@ def solve(
     check_points(points)
     if (d is None) != (seeds is None):
         raise InputError("d and seeds must be given together: they name the simulator's starts.")
-    if (start is None) == (d is None):
-        raise InputError("start must be given, or d and seeds, and not both: from zero overlaps nothing is learned.")
-    if d is not None and second_layer is not None:
-        raise InputError("second_layer must be left out with d and seeds, which draw it.")
-    if start is not None:
-        states = [start_state(problem, start, second_layer)]
+    if isinstance(problem.start, OverlapStart):
+        if d is not None:
+            raise InputError("d and seeds must be left out with an OverlapStart: they draw random starts.")
+        states = [start_state(problem, problem.start, problem.second_layer)]
+    elif d is None or seeds is None:
+        raise InputError("d and seeds are required with a random start: from zero overlaps nothing is learned.")
     else:
-        assert d is not None and seeds is not None
         states = drawn_states(problem, d, seeds)
     paths = [xor_path(problem, state, times, points) for state in states]
     names = ("second_layer", "overlap", "orthogonal_gram")
