@@ -155,9 +155,9 @@ class LearningTransition(Experiment):
 
     def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
         def half(values: np.ndarray) -> dict[str, float]:
-            """Where each size's probability, taken as rising, crosses one half; the nearest end where it does not."""
+            """Where each size's probability, taken as rising, crosses one half; NaN where it does not on this grid."""
             rising = np.maximum.accumulate(values, axis=1) + 1e-9 * np.arange(values.shape[1])
-            crossing = [float(np.interp(0.5, row, self.samples_per_dim)) for row in rising]
+            crossing = [float(np.interp(0.5, row, self.samples_per_dim, left=np.nan, right=np.nan)) for row in rising]
             return {f"half_succeed_{d}": ratio for d, ratio in zip(self.dimensions(), crossing, strict=True)}
 
         numbers = {"theory": half(theory.dataset.success.values)}
