@@ -30,6 +30,7 @@ from .problem import Network as Network
 from .problem import OnePassSGD as OnePassSGD
 from .problem import OnlinePCA as OnlinePCA
 from .problem import OverlapStart as OverlapStart
+from .problem import PowerLawFeatures as PowerLawFeatures
 from .problem import RandomFeatures as RandomFeatures
 from .problem import RandomStart as RandomStart
 from .problem import Ridge as Ridge

@@ -68,6 +68,7 @@ from limen.theory.kernel import (
     uniform_gap,
     vc_rate,
 )
+from limen.theory.kernel.scaling_laws import ScalingExponents, scaling_exponents, scaling_frontier
 
 __all__ = [
     "MLP",
@@ -81,6 +82,7 @@ __all__ = [
     "MaxMargin",
     "RandomFeaturesRisk",
     "RidgeRisk",
+    "ScalingExponents",
     "SmootherRisk",
     "SphereKernel",
     "UniformGap",
@@ -126,6 +128,8 @@ __all__ = [
     "random_features_spectrum_flow",
     "ridge",
     "ridge_flow",
+    "scaling_exponents",
+    "scaling_frontier",
     "separable_probability",
     "simulate_flow",
     "simulate_gradient_descent",

@@ -17,6 +17,7 @@ from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
 from limen.problem.mixtures import GaussianMixture, XorMixture
 from limen.problem.networks import Network, network
+from limen.problem.power_law_features import PowerLawFeatures
 from limen.problem.self_attention import FeedForward, SelfAttention
 from limen.problem.spec import InputError, Spec, from_description
 from limen.problem.starts import OverlapStart, RandomStart, Start
@@ -40,6 +41,7 @@ __all__ = [
     "OnePassSGD",
     "OnlinePCA",
     "OverlapStart",
+    "PowerLawFeatures",
     "RandomFeatures",
     "RandomStart",
     "Ridge",

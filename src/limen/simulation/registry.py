@@ -27,6 +27,7 @@ SIMULATORS = Registry(
     ("limen.simulation.flow.gaussian_model:sampled_gaussian_model", ("GradientFlow", "GradientDescent")),
     ("limen.simulation.kernel.regression_flow:ridge_flow_simulation", ("Ridge",)),
     ("limen.simulation.kernel.regression_flow:random_features_simulation", ("RandomFeatures",)),
+    ("limen.simulation.kernel.power_law_sgd:power_law_sgd", ("PowerLawFeatures",)),
     ("limen.simulation.attention.self_attention:attention_particles", ("SelfAttention",)),
     ("limen.simulation.effective.spherical_sgd:spherical_sgd", SPHERICAL),
     (SPHERICAL_CHAIN, SPHERICAL),

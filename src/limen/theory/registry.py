@@ -12,6 +12,8 @@ THEORIES = Registry(
     ("limen.theory.flow.solve:gaussian_model_flow", ("GradientFlow",)),
     ("limen.theory.kernel.ridge_problem:ridge_problem", ("Ridge",)),
     ("limen.theory.kernel.random_features_problem:random_features_problem", ("RandomFeatures",)),
+    ("limen.theory.kernel.power_law_problem:power_law", ("PowerLawFeatures",)),
+    ("limen.theory.kernel.power_law_problem:power_law_volterra", ("PowerLawFeatures",)),
     ("limen.theory.attention.equiangular_problem:equiangular_tokens", ("SelfAttention",)),
     (
         "limen.theory.effective.effective_ode:effective_ode",

@@ -19,8 +19,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import cho_factor, cho_solve, get_lapack_funcs
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from limen.problem.spec import InputError
@@ -102,7 +101,7 @@ def _second_moments(medium: "Medium", h: Floats, scattering: Floats, sources: Fl
     if size <= MOST_DENSE:
         matrix = -medium.squared_entries() * scattering
         np.fill_diagonal(matrix, 1.0)
-        return np.linalg.solve(matrix, sources)
+        return np.asarray(np.linalg.solve(matrix, sources), dtype=float)
 
     def apply(moments: Floats) -> Floats:
         carried = scattering * moments
@@ -170,7 +169,8 @@ class _Kernel:
         inside = self.root[:, None] * self.kernel * self.root
         inside[np.diag_indices_from(inside)] += self.ridge
         factor, _ = cho_factor(inside, lower=True, overwrite_a=True)
-        lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+        (invert,) = get_lapack_funcs(("potri",), (factor,))
+        lower, _ = invert(factor, lower=1, overwrite_c=1)
         self.inverse = np.tril(lower) + np.tril(lower, -1).T
         return (1.0 - self.ridge * np.diagonal(self.inverse)) / weights
 

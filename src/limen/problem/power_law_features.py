@@ -1,0 +1,41 @@
+"""Least squares on random features of power-law data, learned by one-pass SGD: a model of scaling laws."""
+
+from pydantic import Field, model_validator
+
+from limen.problem.spec import InputError, Spec
+
+
+class PowerLawFeatures(Spec):
+    r"""Inputs $x_j\sim N(0,j^{-2\alpha})$, $j\le v$, target $y=\sum_jj^{-\beta}x_j+\sqrt{\text{noise}}\,\varepsilon$.
+
+    $\theta\in\mathbb R^d$ learns on the features $W^\top x$, $W$ of shape $(v,d)$ with $N(0,1/d)$ entries, by
+    $$\theta\leftarrow\theta-\gamma\sum_{b\le B}(\theta\cdot W^\top x_b-y_b)\,W^\top x_b,\qquad\theta_0=0,$$
+    on $B$ fresh samples a step (Paquette, Paquette, Xiao & Pennington 2024). Time counts steps; a step costs $dB$.
+
+    `features` is $d$, `ambient` $v>d$, `rate` $\gamma$, `batch` $B$. The risk stays finite for rates up to about
+    $2/(\sum_jj^{-2\alpha}+B+1)$.
+    """
+
+    alpha: float = Field(gt=0.0, le=5.0)
+    beta: float = Field(ge=0.0, le=10.0)
+    features: int = Field(ge=1)
+    ambient: int = Field(ge=2)
+    noise: float = Field(0.0, ge=0.0)
+    rate: float = Field(gt=0.0)
+    batch: int = Field(1, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> "PowerLawFeatures":
+        if self.ambient <= self.features:
+            raise InputError(f"ambient must exceed features = {self.features}, got {self.ambient}.")
+        return self
+
+    @property
+    def d(self) -> int:
+        """The size of the model."""
+        return self.features
+
+    @property
+    def counts_steps(self) -> bool:
+        """Time is a whole number of steps."""
+        return True

@@ -1,0 +1,102 @@
+"""Scaling laws of random features: exact moments of the contour, recursion and its limits, exponents, frontier."""
+
+import numpy as np
+import pytest
+
+import limen
+from limen import InputError
+from limen.theory.kernel.power_law import drawn_nodes, equivalent_nodes, mean_risk, population, volterra_risk
+
+
+def test_contour_holds_all_eigenvalues_and_the_whole_target():
+    for alpha, beta, v, d in ((0.7, 0.9, 400, 60), (1.2, 0.2, 10_000, 50), (0.35, 0.8, 3000, 800)):
+        nodes = equivalent_nodes(alpha, beta, v, d)
+        values, counts, energies = population(alpha, beta, v)
+        assert nodes.counts.real.sum() == pytest.approx(d, rel=1e-9)
+        assert nodes.energies.real.sum() + nodes.floor == pytest.approx(energies.sum(), rel=1e-9)
+        # First moment: E tr K = tr D.
+        assert (nodes.counts * nodes.z).real.sum() == pytest.approx(values @ counts, rel=1e-9)
+
+
+def test_binned_tails_keep_their_sums():
+    values, counts, energies = population(0.8, 0.3, 200_000)
+    j = np.arange(1.0, 200_001.0)
+    assert counts.sum() == pytest.approx(200_000)
+    assert values @ counts == pytest.approx((j**-1.6).sum(), rel=1e-7)
+    assert energies.sum() == pytest.approx((j**-2.2).sum(), rel=1e-7)
+
+
+def test_strides_are_the_recursion():
+    generator = np.random.default_rng(0)
+    index = np.arange(1.0, 401.0)
+    weighted = index[:, None] ** -0.7 * generator.standard_normal((400, 60)) / np.sqrt(60)
+    nodes, rate, batch, noise = drawn_nodes(weighted, index**-1.6), 0.15, 2, 0.01
+    rho, wanted = nodes.energies.copy(), []
+    for step in range(501):
+        if step in (0, 10, 100, 500):
+            wanted.append(rho.sum() + nodes.floor)
+        risk = rho.sum() + nodes.floor
+        pull = 2 * rate * batch * nodes.z - rate**2 * batch * (batch + 1) * nodes.z**2
+        rho = (1 - pull) * rho + rate**2 * batch * nodes.z**2 * (risk + noise)
+    found = mean_risk(nodes, rate, batch, noise, np.array([0, 10, 100, 500]))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    # Zero eigenvalues, 340 of them, and the kernel matrix itself give the same energies.
+    vectors = np.linalg.eigh(weighted @ weighted.T)[1]
+    assert nodes.floor == pytest.approx(((vectors.T @ index**-1.6) ** 2)[:340].sum(), rel=1e-9)
+
+
+def test_the_limit_of_small_rates_is_a_volterra_equation():
+    """At equal products of rate and steps the difference falls to second order in the rate for B = 1, where
+    $1-2x+2x^2$ is $e^{-2x}$ to second order."""
+    nodes = equivalent_nodes(0.7, 0.9, 400, 60)
+    gaps = []
+    for rate in (0.04, 0.02, 0.01):
+        asked = (nodes, rate, 1, 0.1, np.array([round(8 / rate)]))
+        gaps.append(mean_risk(*asked)[0] / volterra_risk(*asked)[0] - 1.0)
+    np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 4.0, rtol=0.15)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "phase", "risk", "size"),
+    [
+        # By hand: two terms d^p r^q meet at r = f/d.
+        (1.0, 0.3, "Ia", 1.6 * (1 / 3), 1 / 3),
+        (0.4, 0.3, "Ib", 0.2, 0.5),
+        (1.0, 0.7, "II", 12 / 17, 7 / 17),
+        (0.7, 1.2, "III", 9 / 14, 0.5),
+        (0.4, 0.8, "IVa", 0.4, 0.5),
+    ],
+)
+def test_exponents(alpha, beta, phase, risk, size):
+    found = limen.kernel.scaling_exponents(alpha, beta)
+    assert found.phase == phase
+    assert found.risk == pytest.approx(risk, abs=1e-12) and found.size == pytest.approx(size, abs=1e-12)
+
+
+def test_exponents_are_continuous_across_phase_lines():
+    for before, after in (((1.0, 0.5 - 1e-9), (1.0, 0.5 + 1e-9)), ((0.8, 0.8 - 1e-9), (0.8, 0.8 + 1e-9))):
+        one, two = limen.kernel.scaling_exponents(*before), limen.kernel.scaling_exponents(*after)
+        assert one.phase != two.phase and one.risk == pytest.approx(two.risk, abs=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 0.3), (0.4, 0.3), (1.0, 0.7), (0.7, 1.2)])
+def test_the_frontier_has_its_exponents(alpha, beta):
+    features = np.unique(np.geomspace(300, 1e6, 18).astype(int))
+    compute = np.geomspace(1e8, 1e11, 25)
+    risk, best = limen.kernel.scaling_frontier(alpha, beta, features, compute, ambient_per_feature=4.0)
+    inside = (best > features[0]) & (best < features[-1])
+    assert inside.sum() > 15
+    slope = np.polyfit(np.log(compute[inside]), np.log(risk[inside]), 1)[0]
+    assert -slope == pytest.approx(limen.kernel.scaling_exponents(alpha, beta).risk, rel=0.03)
+
+
+def test_mistakes():
+    with pytest.raises(InputError, match=r"2 \(alpha \+ beta\) > 1"):
+        limen.kernel.scaling_exponents(0.2, 0.2)
+    with pytest.raises(InputError, match="ambient must exceed features"):
+        limen.PowerLawFeatures(0.7, 0.9, 60, 60, rate=0.1)
+    problem = limen.PowerLawFeatures(0.7, 0.9, 20, 100, rate=3.0)
+    assert "take a rate below about" in limen.predict(problem, 50).status
+    with pytest.raises(InputError, match="d must be the features of the problem"):
+        limen.simulate(problem, 5, d=30, seeds=1)
