@@ -1,7 +1,5 @@
 """One-pass SGD on random features of power-law data, in as many dimensions as the problem has."""
 
-import time
-
 import numpy as np
 import xarray as xr
 
@@ -9,7 +7,7 @@ from limen.gaussian.power_law_draw import drawn_features
 from limen.method import Method
 from limen.problem.power_law_features import PowerLawFeatures
 from limen.problem.spec import InputError
-from limen.result import Result
+from limen.result import Findings
 from limen.simulation.generators import numpy_generator
 
 CITATIONS = ("paquette2024",)
@@ -23,10 +21,9 @@ def refuses(problem: object) -> str | None:
     return None if isinstance(problem, PowerLawFeatures) else "it trains PowerLawFeatures."
 
 
-def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Result:
+def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Findings:
     r"""Draws the features and trains on fresh samples; the risk of every recorded $\theta$ is exact,
     $|D^{1/2}(W\theta-b)|^2$. Cost: $vd$ operations a sample."""
-    began = time.perf_counter()
     if d != problem.features:
         raise InputError(f"d must be the features of the problem ({problem.features}) or left out, got {d}.")
     steps = np.rint(times).astype(np.int64)
@@ -62,8 +59,7 @@ def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Re
     )
     finite = bool(np.isfinite(risk).all())
     status = f"SGD on {d} features of {v} dimensions." if finite else "training diverged: take a smaller rate."
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "simulation", finite, status, statistics, (seed,), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
-power_law_sgd = Method("power-law-sgd", CITATIONS, refuses, solve)
+power_law_sgd = Method("power-law-sgd", "simulation", CITATIONS, refuses, solve)

@@ -1,6 +1,5 @@
 """`PowerLawFeatures` as a problem: mean risk without a draw, given the simulator's features, and for small rates."""
 
-import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,7 +8,7 @@ import xarray as xr
 from limen.gaussian.power_law_draw import drawn_features
 from limen.method import Method
 from limen.problem.power_law_features import PowerLawFeatures
-from limen.result import Result
+from limen.result import Findings
 from limen.theory.kernel.power_law import (
     Nodes,
     drawn_nodes,
@@ -27,7 +26,7 @@ def refuses(problem: object) -> str | None:
     return None if isinstance(problem, PowerLawFeatures) else "it solves PowerLawFeatures."
 
 
-def solve(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int] = ()) -> Result:
+def solve(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int] = ()) -> Findings:
     r"""`excess_risk` $=\frac12P$ and `test_loss` $=\frac12(P+\text{noise})$, means over the samples of SGD, at `times`.
 
     Without `seeds` also the mean over the features, by the deterministic equivalent: milliseconds whatever the number
@@ -36,15 +35,14 @@ def solve(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int] = (
     return _answer(problem, times, seeds, mean_risk)
 
 
-def solve_volterra(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int] = ()) -> Result:
+def solve_volterra(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int] = ()) -> Findings:
     """The same in the limit of small rates, by its Volterra equation."""
     return _answer(problem, times, seeds, volterra_risk)
 
 
 def _answer(
     problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int], risk_of: Callable[..., np.ndarray]
-) -> Result:
-    began = time.perf_counter()
+) -> Findings:
     steps = np.rint(times).astype(np.int64)
 
     def risk(nodes: Nodes) -> np.ndarray:
@@ -68,9 +66,8 @@ def _answer(
     )
     if len(seeds):
         dataset = dataset.assign_coords(seed=list(seeds)).assign_attrs(d=problem.features)
-    statistics = {"seconds": time.perf_counter() - began}
-    return Result(dataset, problem.describe(), "theory", finite, status, statistics, tuple(seeds), CITATIONS)
+    return Findings(dataset, finite, status)
 
 
-power_law = Method("power-law", CITATIONS, refuses, solve)
-power_law_volterra = Method("power-law-volterra", CITATIONS, refuses, solve_volterra)
+power_law = Method("power-law", "theory", CITATIONS, refuses, solve)
+power_law_volterra = Method("power-law-volterra", "theory", CITATIONS, refuses, solve_volterra)
