@@ -5,6 +5,9 @@ from importlib import import_module
 from threading import RLock
 
 PLACES = {
+    "learning-curve-data": "kernel.learning_curve_data:LearningCurveData",
+    "scaling-law": "kernel.scaling_law:ScalingLaw",
+    "scaling-phases": "kernel.scaling_phases:ScalingPhases",
     "uniform-gap": "kernel.uniform_gap:UniformConvergence",
     "nearest-neighbours": "kernel.nearest_neighbours:NearestNeighbours",
     "interpolating-smoother": "kernel.interpolating_smoother:InterpolatingSmoother",

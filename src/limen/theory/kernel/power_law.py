@@ -118,7 +118,7 @@ def _advance(
 ) -> np.ndarray:
     """Risk at `steps` of rho <- (1 - pull) rho + source (P + noise)."""
     state = nodes.energies.astype(complex)
-    risk, done, found = float(state.real.sum()) + nodes.floor, 0, []
+    risk, done, found = float(np.real(state).sum()) + nodes.floor, 0, []
     start = risk
     for wanted in steps:
         while done < wanted:
@@ -128,7 +128,7 @@ def _advance(
             linear = np.where(small, 0.5 * (stride - 1), (stride - whole) / pull / stride)
             base = np.exp(stride * log_factor) * state + source * (whole * noise + risk * (whole - linear))
             pushed = source * linear
-            risk = (float(base.real.sum()) + nodes.floor) / (1.0 - float(pushed.real.sum()))
+            risk = (float(np.real(base).sum()) + nodes.floor) / (1.0 - float(np.real(pushed).sum()))
             state, done = base + pushed * risk, done + stride
             if not 0.0 <= risk < LARGEST_GROWTH * start:
                 return np.append(found, np.full(len(steps) - len(found), np.inf))

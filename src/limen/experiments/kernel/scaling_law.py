@@ -1,0 +1,113 @@
+"""Loss against compute for models of many sizes: which size is best, and how fast the best loss falls."""
+
+from typing import ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field
+
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.number import Number
+from limen.problem.power_law_features import PowerLawFeatures
+from limen.result import Findings, Result
+from limen.theory.kernel.power_law import population
+from limen.theory.kernel.scaling_laws import scaling_exponents
+from limen.verbs import predict, simulate
+
+
+class ScalingLaw(Experiment):
+    r"""Random features of power-law data learned by one-pass SGD, for models of growing size $d$.
+
+    Inputs $x_j\sim N(0,j^{-2\alpha})$, target $\sum_jj^{-\beta}x_j$. A small model learns fast per unit of compute
+    $f=dB\cdot\text{steps}$ and stops at what $d$ features cannot hold; a large one starts late and ends lower. The
+    lower envelope of all curves is the compute-optimal frontier, a power law whose exponent depends on $(\alpha,\beta)$
+    in phases. Lines are the deterministic equivalent, no features are drawn. Single draws scatter around it at finite
+    $d$: the comparison takes the exact mean over samples given each draw, seed by seed. Source: Paquette, Paquette,
+    Xiao & Pennington 2024.
+    """
+
+    name: ClassVar[str] = "scaling-law"
+    source: ClassVar[str] = "Mathematics of large models"
+    summary: ClassVar[str] = "Loss against compute for many model sizes, and the compute-optimal frontier."
+    citations: ClassVar[tuple[str, ...]] = ("paquette2024",)
+    size_field: ClassVar[str] = "largest"
+    default_seeds: ClassVar[int] = 16
+    paired: ClassVar[bool] = True
+    compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
+    quick: ClassVar[dict[str, float]] = {"largest": 40, "sizes": 2, "ambient": 200, "steps": 100}
+
+    alpha: float = Field(0.8, gt=0.25, le=3.0, description="α, eigenvalues of the inputs fall as j^(-2α)")
+    beta: float = Field(0.4, ge=0.0, le=3.0, description="β, coefficients of the target fall as j^(-β)")
+    largest: int = Field(200, ge=10, le=1000, description="largest model size d")
+    sizes: int = Field(4, ge=2, le=12, description="model sizes, halving from the largest")
+    ambient: int = Field(2000, ge=50, le=20_000, description="dimensions v of the inputs")
+    rate: float = Field(0.5, gt=0.0, le=1.0, description="learning rate γ in units of one over trace + batch")
+    batch: int = Field(8, ge=1, le=1000, description="samples B of a step")
+    steps: int = Field(2000, ge=10, le=100_000, description="steps of SGD")
+
+    def features(self) -> np.ndarray:
+        """Model sizes, ascending."""
+        return np.unique(np.maximum(2, np.round(self.largest / 2.0 ** np.arange(self.sizes)))).astype(int)
+
+    def times(self) -> np.ndarray:
+        """Steps at which the risk is looked at, even in the logarithm."""
+        return np.unique(np.geomspace(1, self.steps, 12).round())
+
+    def problem(self, features: int) -> PowerLawFeatures:
+        """The problem of one size."""
+        values, counts, _ = population(self.alpha, self.beta, self.ambient)
+        rate = self.rate / (float(values @ counts) + self.batch)
+        return PowerLawFeatures(self.alpha, self.beta, int(features), self.ambient, rate=rate, batch=self.batch)
+
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        own = seeds or tuple(range(self.default_seeds))
+        risks = [predict(self.problem(d), self.times(), seeds=own).dataset.excess_risk.values for d in self.features()]
+        dims = ("seed", "features", "time")
+        dataset = xr.Dataset({"excess_risk": (dims, np.stack(risks, axis=1))}, self._coordinates())
+        return Findings(dataset.assign_coords(seed=list(own)), True, "exact mean over samples, given the features.")
+
+    def train(self, seed: int) -> Findings:
+        runs = [simulate(self.problem(d), self.times(), seeds=[seed]).dataset for d in self.features()]
+        risks = np.stack([run.excess_risk.values[0] for run in runs])
+        dataset = xr.Dataset({"excess_risk": (("seed", "features", "time"), risks[None])}, self._coordinates())
+        return Findings(dataset.assign_coords(seed=[seed]).assign_attrs(d=self.largest), True, "SGD on drawn features.")
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        sizes, times = self.features(), self.times()
+        fine = np.unique(np.geomspace(1, 100 * self.steps, 120).round())
+        marks: list[Mark] = []
+        curves = []
+        for place, d in enumerate(sizes):
+            curve = predict(self.problem(d), fine).dataset.excess_risk.values
+            curves.append((d * self.batch * fine, curve))
+            marks.append(Line(d * self.batch * fine, curve, f"$d={d}$", colour=place % 6))
+            if simulation is not None:
+                mean, error = mean_and_error(simulation.dataset.excess_risk.values[:, place])
+                marks.append(Points(d * self.batch * times, mean, error, "", place % 6))
+        compute = np.geomspace(sizes[0] * self.batch * 10, sizes[-1] * self.batch * fine[-1] / 10, 60)
+        best = np.min(
+            [np.exp(np.interp(np.log(compute), np.log(x), np.log(y), right=np.inf)) for x, y in curves], axis=0
+        )
+        slope = scaling_exponents(self.alpha, self.beta).risk
+        middle = len(compute) // 3
+        marks.append(
+            Line(compute, 0.8 * best[middle] * (compute / compute[middle]) ** -slope, f"$f^{{-{slope:.2f}}}$", 6, True)
+        )
+        top = 2.0 * float(curves[0][1][0])
+        low = 0.3 * min(float(curve[-1]) for _, curve in curves)
+        panel = Panel(
+            "compute $f=dB\\cdot$steps", "excess risk", marks, x_scale="log", y_scale="log", y_range=(low, top)
+        )
+        return Figure([panel], title=f"Scaling law, $\\alpha={self.alpha:g}$, $\\beta={self.beta:g}$")
+
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        means = dataset.mean("seed") if "seed" in dataset.dims else dataset
+        risk, sizes = means.excess_risk.values, self.features()
+        return {
+            "smallest_model": Number(float(risk[0, -1]), f"excess risk after training, d = {sizes[0]}"),
+            "largest_model": Number(float(risk[-1, -1]), f"excess risk after training, d = {sizes[-1]}"),
+        }
+
+    def _coordinates(self) -> dict[str, np.ndarray]:
+        return {"features": self.features(), "time": self.times()}
