@@ -39,12 +39,12 @@ class ScalingLaw(Experiment):
 
     alpha: float = Field(0.8, gt=0.25, le=3.0, description="α, eigenvalues of the inputs fall as j^(-2α)")
     beta: float = Field(0.4, ge=0.0, le=3.0, description="β, coefficients of the target fall as j^(-β)")
-    largest: int = Field(200, ge=10, le=1000, description="largest model size d")
-    sizes: int = Field(4, ge=2, le=12, description="model sizes, halving from the largest")
-    ambient: int = Field(2000, ge=50, le=20_000, description="dimensions v of the inputs")
-    rate: float = Field(0.5, gt=0.0, le=1.0, description="learning rate γ in units of one over trace + batch")
+    largest: int = Field(128, ge=10, le=1000, description="largest model size d")
+    sizes: int = Field(3, ge=2, le=12, description="model sizes, halving from the largest")
+    ambient: int = Field(1000, ge=50, le=20_000, description="dimensions v of the inputs")
+    rate: float = Field(0.2, gt=0.0, le=1.0, description="learning rate γ in units of one over trace + batch")
     batch: int = Field(8, ge=1, le=1000, description="samples B of a step")
-    steps: int = Field(2000, ge=10, le=100_000, description="steps of SGD")
+    steps: int = Field(1000, ge=10, le=100_000, description="steps of SGD")
 
     def features(self) -> np.ndarray:
         """Model sizes, ascending."""
@@ -52,7 +52,7 @@ class ScalingLaw(Experiment):
 
     def times(self) -> np.ndarray:
         """Steps at which the risk is looked at, even in the logarithm."""
-        return np.unique(np.geomspace(1, self.steps, 12).round())
+        return np.unique(np.geomspace(min(10, self.steps), self.steps, 10).round())
 
     def problem(self, features: int) -> PowerLawFeatures:
         """The problem of one size."""

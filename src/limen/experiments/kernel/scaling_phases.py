@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Map, Panel, Points
+from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points
 from limen.experiments.number import Number
 from limen.result import Findings, Result
 from limen.simulation.generators import numpy_generator
@@ -71,7 +71,7 @@ class ScalingPhases(Experiment):
             [[scaling_exponents(a, b).risk if 2 * (a + b) > 1.0 else np.nan for a in alphas] for b in betas]
         )
         half, wide = [0.5, 0.5], [0.0, LARGEST_BETA]
-        marks = [
+        marks: list[Mark] = [
             Map(alphas, betas, values, "exponent"),
             Line(half, wide, "phase lines", 6),
             Line([0.26, LARGEST_ALPHA], half, "", 6),
@@ -79,7 +79,7 @@ class ScalingPhases(Experiment):
         ]
         panels = [Panel("data, $\\alpha$", "target, $\\beta$", marks)]
         fine = np.linspace(0.05, LARGEST_BETA, 200)
-        line = [Line(fine, [scaling_exponents(self.alpha, b).risk for b in fine], "limit", 0)]
+        line: list[Mark] = [Line(fine, [scaling_exponents(self.alpha, b).risk for b in fine], "limit", 0)]
         if simulation is not None:
             line.append(Points(self.betas(), simulation.dataset.exponent.values[0], None, "frontier, fitted", 0))
         panels.append(Panel(f"target, $\\beta$ (at $\\alpha={self.alpha:g}$)", "exponent of the risk", line))
