@@ -25,6 +25,9 @@ def path_error(dataset: xr.Dataset, sets: int, tolerance: float) -> PathError:
         values = np.abs(dataset[name].values.reshape(len(worst), -1))
         error = dataset[f"{name}_spread"].values.reshape(len(worst), -1) * OF_A_MEDIAN / sets**0.5
         size = np.maximum.accumulate(values.max(axis=1))
+        if name == "overlap":
+            # An overlap near zero is measured by the neurons' length.
+            size = np.maximum(size, np.sqrt(np.einsum("tjj->tj", dataset["gram"].values).max(axis=1)))
         with np.errstate(invalid="ignore", divide="ignore"):
             worst = np.fmax(worst, error.max(axis=1) / np.where(size > 0.0, size, 1.0))
     beyond = np.flatnonzero(worst > tolerance)
