@@ -147,8 +147,9 @@ def stops(folder: Path, chance: random.Random, row: Row, number: int, count: int
         process.communicate(timeout=PATIENCE)
         time.sleep(1.5)
         after = place.stored()
-        done = [at for at, _ in sorted(place.finished()) if at <= stopped]
-        at_risk = done[len(after) :]
+        # Of this drive alone: what an earlier one lost is finished here for the second time.
+        done = sorted(at for at, _, _ in place.log.seen[begun:] if at <= stopped)
+        at_risk = done[len(after) - len(before) :]
         row.injected += 1
         row.lost += len(before - after)
         row.twice += len(at_risk)
