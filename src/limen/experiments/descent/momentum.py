@@ -1,0 +1,97 @@
+"""Heavy-ball momentum on a fixed sample: how fast it learns, and how fast it overfits."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import xarray as xr
+from pydantic import Field, model_validator
+
+from limen.experiments.descent.cases import LOSSES, marks, means, predicted, trained
+from limen.experiments.experiment import Experiment
+from limen.experiments.figure import Figure, Panel
+from limen.experiments.number import Number
+from limen.experiments.number_list import NumberList
+from limen.problem import GradientDescent, InputError, TwoLayer, network, target
+from limen.result import Findings, Result
+
+
+class Momentum(Experiment):
+    r"""One neuron learns a single-index target on $n=\delta d$ samples with heavy-ball momentum $\beta$,
+    $u\leftarrow\beta u-\eta\nabla\hat R$, $\theta\leftarrow\theta+u$.
+
+    As $n,d\to\infty$ the dynamics with momentum has a mean-field limit as gradient descent has: the rule is linear in
+    the gradient, and acts on the weights' coordinates as it does on the weights. Nothing is fitted.
+
+    What to see: momentum reaches the same losses in fewer steps, up to $1/(1-\beta)$ times, and goes on: the train loss
+    keeps falling while the test loss turns up earlier. Near $\beta=1$ losses swing before they settle. Points of
+    finite-size training lie on the lines. Source: Celentano, Cheng & Montanari 2021.
+    """
+
+    name: ClassVar[str] = "momentum"
+    source: ClassVar[str] = "First-order methods"
+    summary: ClassVar[str] = "Heavy-ball momentum learns in fewer steps and overfits in fewer steps."
+    citations: ClassVar[tuple[str, ...]] = ("celentano2021", "gerbelot2022")
+    default_seeds: ClassVar[int] = 16
+    compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    quick: ClassVar[dict[str, Any]] = {"d": 40, "steps": 4, "momenta": (0.0, 0.8)}
+
+    target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
+    noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")
+    activation: str = Field("tanh", description="activation σ")
+    samples_per_dim: float = Field(2.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
+    step: float = Field(0.2, gt=0.0, le=100.0, description="step η")
+    momenta: NumberList = Field((0.0, 0.5, 0.8, 0.9), description="momenta β, one curve each, from 0 to below 1")
+    nesterov: bool = Field(False, description="Nesterov's form of momentum")
+    steps: int = Field(30, ge=1, le=200, description="steps")
+    d: int = Field(600, ge=10, le=5_000, description="dimension of the inputs")
+
+    @model_validator(mode="after")
+    def _check(self) -> "Momentum":
+        if not 1 <= len(self.momenta) <= 6:
+            raise InputError(f"momenta must be 1 to 6 numbers, got {len(self.momenta)}.")
+        self.problems()
+        return self
+
+    def problems(self) -> list[TwoLayer]:
+        """The learning problem at each momentum."""
+        return [
+            TwoLayer(
+                target(self.target, noise=self.noise),
+                network(1, self.activation),
+                GradientDescent(self.step, momentum=momentum, nesterov=self.nesterov),
+                self.samples_per_dim,
+            )
+            for momentum in self.momenta
+        ]
+
+    def _case(self) -> xr.Variable:
+        return xr.Variable("momentum", list(self.momenta))
+
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        times = [np.arange(self.steps + 1.0)] * len(self.momenta)
+        return predicted(self.problems(), times, self._case())
+
+    def train(self, seed: int) -> Findings:
+        times = [np.arange(self.steps + 1.0)] * len(self.momenta)
+        return trained(self.problems(), times, self._case(), self.d, seed)
+
+    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+        x, panels = np.arange(self.steps + 1.0), []
+        for name, words in (("test_loss", "test loss"), ("train_loss", "train loss")):
+            shown = [
+                mark
+                for i, momentum in enumerate(self.momenta)
+                for mark in marks(theory, simulation, name, i, x, rf"$\beta={momentum:g}$", i)
+            ]
+            panels.append(Panel("step $t$", words, shown))
+        kind = "Nesterov" if self.nesterov else "heavy ball"
+        return Figure(panels, title=rf"Momentum ({kind}): $\eta={self.step:g}$, $n/d={self.samples_per_dim:g}$")
+
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        found, at = {}, means(dataset)
+        for i, momentum in enumerate(self.momenta):
+            test = at.test_loss.values[i]
+            found[f"best_test_loss_{momentum:g}"] = Number(test.min(), f"smallest test loss, momentum {momentum:g}")
+            words = f"step of the smallest test loss, momentum {momentum:g}"
+            found[f"best_step_{momentum:g}"] = Number(float(test.argmin()), words, "steps")
+        return found
