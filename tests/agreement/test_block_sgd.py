@@ -37,7 +37,7 @@ def without_variance(posed):
 
 
 def test_theory_training_and_chain(monkeypatch):
-    posed, d, seeds = problem("tanh"), 300, 24
+    posed, d, seeds = problem("tanh"), 300, 128
     theory = limen.predict(posed, TIMES, d=d, seeds=seeds)
     run = limen.simulate(posed, TIMES, d=d, seeds=seeds)
     assert limen.compare(theory, run, WATCHED).verdict == "agrees"
@@ -53,17 +53,17 @@ def test_theory_training_and_chain(monkeypatch):
 @pytest.mark.parametrize("case", ["erf", "relu", "logistic"])
 def test_sizes_and_planted_errors(case, monkeypatch):
     posed = problem(case)
-    runs = {d: limen.simulate(posed, TIMES, d=d, seeds=16) for d in (400, 1000)}
-    theory = {d: limen.predict(posed, TIMES, d=d, seeds=16) for d in runs}
+    runs = {d: limen.simulate(posed, TIMES, d=d, seeds=64) for d in (400, 1000)}
+    theory = {d: limen.predict(posed, TIMES, d=d, seeds=64) for d in runs}
     for d, run in runs.items():
         comparison = limen.compare(theory[d], run, WATCHED)
         assert comparison.verdict == "agrees", f"{d}: {comparison}"
     swapped = problem(case, variances=(0.625, 1.75), fractions=(2 / 3, 1 / 3))
-    wrong = limen.predict(swapped, TIMES, d=1000, seeds=16)
+    wrong = limen.predict(swapped, TIMES, d=1000, seeds=64)
     assert limen.compare(_as(wrong, runs[1000]), runs[1000], WATCHED).verdict == "disagrees"
     if case != "logistic":
         monkeypatch.setattr(block_ode, "problem_spectrum", without_variance)
-        wrong = limen.predict(posed, TIMES, d=1000, seeds=16)
+        wrong = limen.predict(posed, TIMES, d=1000, seeds=64)
         assert limen.compare(wrong, runs[1000], WATCHED).verdict == "disagrees"
 
 
