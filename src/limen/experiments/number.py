@@ -1,6 +1,6 @@
 """A number with the words that say what it is."""
 
-from typing import Self, SupportsFloat
+from typing import Self, SupportsFloat, TypeVar
 
 import xarray as xr
 
@@ -23,6 +23,9 @@ class Number(float):
         return type(self), (float(self), self.words, self.unit)
 
 
-def over_seeds(dataset: xr.Dataset) -> xr.Dataset:
+Labelled = TypeVar("Labelled", xr.Dataset, xr.DataArray)
+
+
+def over_seeds(dataset: Labelled) -> Labelled:
     """Means over the seeds, where there are any; nan in one seed is nan in the mean."""
     return dataset.mean("seed", skipna=False) if "seed" in dataset.dims else dataset

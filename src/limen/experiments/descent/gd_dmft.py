@@ -3,11 +3,13 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.result import Findings, Result
@@ -136,16 +138,14 @@ class GradientDescentMeanField(Experiment):
             marks.append(Points(times[some], mean[index][some], error[index][some], runs, colour))
         return marks
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._last(theory)}
-        if simulation is not None:
-            numbers["simulation"] = self._last(simulation)
-        return numbers
-
-    def _last(self, result: Result) -> dict[str, float]:
-        last = result.dataset.isel(time=-1)
-        if "seed" in last.dims:
-            last = last.mean("seed")
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = over_seeds(dataset.isel(time=-1))
         train, test = float(last.train_loss), float(last.test_loss)
-        largest = float(np.abs(last.overlap.values).max())
-        return {"train_loss": train, "test_loss": test, "gap": test - train, "largest_overlap": largest}
+        return {
+            "train_loss": Number(train, "train loss after training"),
+            "test_loss": Number(test, "test loss after training"),
+            "gap": Number(test - train, "test loss minus train loss after training"),
+            "largest_overlap": Number(
+                np.abs(last.overlap.values).max(), "largest overlap with the target after training"
+            ),
+        }

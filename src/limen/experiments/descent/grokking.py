@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, OverlapStart, RandomStart, TwoLayer, network, target
@@ -213,28 +214,26 @@ class Grokking(Experiment):
             marks.append(Points(times[some], mean[some], error[some], label, colour))
         return marks
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        found = theory.dataset
-        numbers = {"theory": self._numbers(found, found.escaped.values[..., -1], found.escape_time.values)}
-        if simulation is not None:
-            escape = simulation.dataset.escape.values.transpose(1, 2, 0, 3).reshape(2, len(self.samples_per_dim), -1)
-            quartiles = np.quantile(escape, (0.25, 0.5, 0.75), axis=-1, method="nearest")
-            escaped = np.isfinite(escape).mean(axis=-1)
-            mean = simulation.dataset.drop_vars("escape").mean("seed")
-            numbers["simulation"] = self._numbers(mean, escaped, np.moveaxis(quartiles, 0, -1))
-        return numbers
-
-    def _numbers(self, dataset: xr.Dataset, escaped: np.ndarray, escape_time: np.ndarray) -> dict[str, float]:
-        """At the largest size; quartiles of the escape time (size, ratio, quantile) at both, where all are finite."""
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        """Losses and escapes at the largest size; medians and spreads of the escape time at both, where finite."""
+        if "seed" in dataset.dims:
+            runs = dataset.escape.transpose("size", "ratio", ...).values.reshape(2, len(self.samples_per_dim), -1)
+            quartiles = np.moveaxis(np.quantile(runs, (0.25, 0.5, 0.75), axis=-1, method="nearest"), 0, -1)
+            escaped, losses = np.isfinite(runs).mean(axis=-1), dataset[["train_loss", "test_loss"]].mean("seed")
+        else:
+            escaped, quartiles, losses = dataset.escaped.values[..., -1], dataset.escape_time.values, dataset
         found = {}
         for i, ratio in enumerate(self.samples_per_dim):
-            train, test = (dataset[f"{name}_loss"].values[-1, i] for name in ("train", "test"))
-            found[f"last_test_loss_{ratio:g}"] = float(test[-1])
-            found[f"largest_gap_{ratio:g}"] = float((test - train).max())
-            found[f"escaped_{ratio:g}"] = float(escaped[-1, i])
-            for d, quartiles in zip(self.sizes(), escape_time[:, i], strict=True):
-                if np.isfinite(quartiles[1]):
-                    found[f"median_escape_{ratio:g}_d{d}"] = float(quartiles[1])
-                if np.isfinite(quartiles).all():
-                    found[f"escape_spread_{ratio:g}_d{d}"] = float(quartiles[2] - quartiles[0])
+            train, test = (losses[f"{name}_loss"].values[-1, i] for name in ("train", "test"))
+            at = f"δ = {ratio:g}"
+            found[f"last_test_loss_{ratio:g}"] = Number(test[-1], f"test loss after training, {at}")
+            found[f"largest_gap_{ratio:g}"] = Number((test - train).max(), f"largest gap of test and train loss, {at}")
+            found[f"escaped_{ratio:g}"] = Number(escaped[-1, i], f"part of the runs that learnt, {at}")
+            for d, times in zip(self.sizes(), quartiles[:, i], strict=True):
+                if np.isfinite(times[1]):
+                    words = f"median step of the escape, {at}, d = {d}"
+                    found[f"median_escape_{ratio:g}_d{d}"] = Number(times[1], words, "steps")
+                if np.isfinite(times).all():
+                    words = f"spread of the escape between quartiles, {at}, d = {d}"
+                    found[f"escape_spread_{ratio:g}_d{d}"] = Number(times[2] - times[0], words, "steps")
         return found

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer, network, target
@@ -190,23 +191,21 @@ class FeatureThreshold(Experiment):
             marks.append(Points(self.ratios, mean, error, colour=colour))
         return marks
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        low, high = theory.dataset.bracket.values
-        numbers = {
-            "theory": {
-                "threshold": float(theory.dataset.threshold.values[-1]),
-                "bracket_low": float(low),
-                "bracket_high": float(high),
-                "delta_alg": float(theory.dataset.delta_alg),
-                "delta_it": float(theory.dataset.delta_it),
-                "witness_crossing": self._crossing(theory.dataset.hard_resolvent.values),
-            }
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        resolvent, step = over_seeds(dataset.hard_resolvent).values, self.witness_step
+        words = f"samples per dimension at which the Hessian shows the direction, step {step}"
+        found = {"witness_crossing": Number(self._crossing(resolvent), words)}
+        if "threshold" not in dataset:
+            return found
+        low, high = dataset.bracket.values
+        return {
+            "threshold": Number(dataset.threshold.values[-1], "threshold δ*: samples per dimension, last step"),
+            "bracket_low": Number(low, "lower end of the bracket of δ*"),
+            "bracket_high": Number(high, "upper end of the bracket of δ*"),
+            "delta_alg": Number(dataset.delta_alg, "δ of the best spectral method"),
+            "delta_it": Number(dataset.delta_it, "δ from which on the direction can be known at all"),
+            **found,
         }
-        if simulation is not None:
-            numbers["simulation"] = {
-                "witness_crossing": self._crossing(simulation.dataset.hard_resolvent.values.mean(axis=0))
-            }
-        return numbers
 
     def _crossing(self, resolvent: np.ndarray) -> float:
         """The ratio at which the resolvent first turns negative; infinite if it does not, the first if it starts so."""

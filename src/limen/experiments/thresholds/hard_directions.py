@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.number import Number, over_seeds
 from limen.link import hard_subspace
 from limen.link.hard_subspace import HardSubspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
@@ -171,19 +172,18 @@ class HardDirections(Experiment):
         stages = (0.0, len(values) + 1.0)
         return Panel("stage of the staircase", "singular values", marks, y_scale="log", x_range=stages)
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._last(theory.dataset)}
-        for stage, row in enumerate(theory.dataset.singular_value.values):
-            numbers["theory"][f"smallest_singular_value_{stage + 1}"] = float(np.nanmin(row))
-        if simulation is not None:
-            numbers["simulation"] = self._last(simulation.dataset.mean("seed"))
-        return numbers
-
-    def _last(self, dataset: xr.Dataset) -> dict[str, float]:
-        last = dataset.isel(time=-1)
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        last = over_seeds(dataset.isel(time=-1))
         hard, square = float(last.hard_length), float(last.square_length)
-        cosine = hard / np.sqrt(self.d * square)
-        return {"hard_length": hard, "amplification": float(last.amplification), "hard_cosine": float(cosine)}
+        found = {
+            "hard_length": Number(hard, "length along the hard directions after training, in units of d^(-1/2)"),
+            "amplification": Number(last.amplification, "growth of a small overlap with the hard directions"),
+            "hard_cosine": Number(hard / np.sqrt(self.d * square), "cosine with the hard directions after training"),
+        }
+        for stage, row in enumerate(dataset.singular_value.values if "singular_value" in dataset else ()):
+            words = f"smallest singular value of the test for hard directions, stage {stage + 1}"
+            found[f"smallest_singular_value_{stage + 1}"] = Number(np.nanmin(row), words)
+        return found
 
 
 def _padded(rows: tuple[np.ndarray, ...]) -> np.ndarray:

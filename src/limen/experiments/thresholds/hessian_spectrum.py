@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
@@ -216,19 +217,26 @@ class HessianSpectrum(Experiment):
                 marks.append(Points(self.times, mean, error, colour=colour))
         return marks
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        numbers = {"theory": self._last(theory.dataset)}
-        if simulation is not None:
-            found = self._last(simulation.dataset.mean("seed"))
-            # A smallest eigenvalue there always is; it is an outlier where theory says so.
-            numbers["simulation"] = {key: value for key, value in found.items() if np.isfinite(numbers["theory"][key])}
-        return numbers
-
-    def _last(self, dataset: xr.Dataset) -> dict[str, float]:
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         """Of the last step, at every number of samples."""
-        return {
-            f"{name} δ={delta:g}": float(dataset[name].values[i, -1])
-            for i, delta in enumerate(self.samples_per_dim)
-            for name in ("left_edge", "outlier", "alignment", "unstable_share")
-            if name in dataset
+        last = over_seeds(dataset.isel(time=-1))
+        words = {
+            "left_edge": "left edge of the bulk of the Hessian",
+            "outlier": "eigenvalue below the bulk",
+            "alignment": "alignment of its eigenvector with the hard directions",
+            "unstable_share": "part of a hard direction in the negative eigenspace",
         }
+        return {
+            f"{name} δ={delta:g}": Number(last[name].values[i], f"{words[name]}, δ = {delta:g}")
+            for i, delta in enumerate(self.samples_per_dim)
+            for name in words
+            if name in last
+        }
+
+    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
+        found = super().headline(theory, simulation)
+        if simulation is not None:
+            # A smallest eigenvalue there always is; it is an outlier where theory says so.
+            known = {key for key, value in found["theory"].items() if np.isfinite(value)}
+            found["simulation"] = {key: value for key, value in found["simulation"].items() if key in known}
+        return found

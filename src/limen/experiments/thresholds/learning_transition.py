@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, TwoLayer, network, target
@@ -153,14 +154,12 @@ class LearningTransition(Experiment):
             else {}
         )
 
-    def headline(self, theory: Result, simulation: Result | None = None) -> dict[str, dict[str, float]]:
-        def half(values: np.ndarray) -> dict[str, float]:
-            """Where each size's probability, taken as rising, crosses one half; NaN where it does not on this grid."""
-            rising = np.maximum.accumulate(values, axis=1) + 1e-9 * np.arange(values.shape[1])
-            crossing = [float(np.interp(0.5, row, self.samples_per_dim, left=np.nan, right=np.nan)) for row in rising]
-            return {f"half_succeed_{d}": ratio for d, ratio in zip(self.dimensions(), crossing, strict=True)}
-
-        numbers = {"theory": half(theory.dataset.success.values)}
-        if simulation is not None:
-            numbers["simulation"] = half(simulation.dataset.success.mean("seed").values)
-        return numbers
+    def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
+        """Where each size's probability, taken as rising, crosses one half; NaN where it does not on this grid."""
+        values = over_seeds(dataset.success).values
+        rising = np.maximum.accumulate(values, axis=1) + 1e-9 * np.arange(values.shape[1])
+        crossing = [np.interp(0.5, row, self.samples_per_dim, left=np.nan, right=np.nan) for row in rising]
+        return {
+            f"half_succeed_{d}": Number(ratio, f"samples per dimension at which half of the runs learn, d = {d}")
+            for d, ratio in zip(self.dimensions(), crossing, strict=True)
+        }
