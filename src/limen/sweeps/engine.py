@@ -21,7 +21,7 @@ from limen.sweeps.tasks import compute, resolve
 # How long a result may wait before it is saved: so that saving takes about a fiftieth of the time, within bounds. What
 # a dead driver loses is what waits, and never more than two seconds of it.
 SAVING_SHARE = 0.02
-SAVE_WITHIN = (0.3, 1.6)
+SAVE_WITHIN = (0.3, 1.3)
 MOST_UNSAVED_BYTES = 64e6
 TURN = 0.5
 LOOK_AT_OTHERS_EVERY = 0.5
