@@ -20,12 +20,11 @@ from limen.attention import (
 from limen.comparison import compare
 from limen.experiments.first_passage import first_passage
 from limen.problem import InputError, SelfAttention
-from limen.result import merge
 from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.field import attention_velocity
-from limen.simulation.attention.self_attention import ensemble
+from limen.simulation.attention.self_attention import attention_particles, ensemble
 from limen.simulation.attention.self_attention import solve as run_problem
-from limen.theory.attention.equiangular_problem import solve as predict_problem
+from limen.theory.attention.equiangular_problem import equiangular_tokens
 from limen.theory.attention.mobius import token_cross_ratios
 
 TIMES = np.linspace(0.0, 3.0, 7)
@@ -174,11 +173,11 @@ def test_random_tokens_collapse_at_the_predicted_time(d, expected, error):
 def test_problems_agree_with_the_limit_of_many_dimensions_and_a_planted_error_is_caught():
     times = np.linspace(0.0, 8.0, 17)
     problem = SelfAttention(beta=3.0, tokens=12, dim=100_000)
-    runs = merge([run_problem(problem, times, problem.dim, seed) for seed in range(8)])
-    right = predict_problem(problem, times)
+    runs = attention_particles.run_seeds(problem, times, problem.dim, tuple(range(8)))
+    right = equiangular_tokens.run(problem, times)
     assert compare(right, runs, variables=("mean_cosine", "energy")).verdict == "agrees"
     for wrong in (SelfAttention(beta=3.3, tokens=12, dim=100_000), SelfAttention(beta=3.0, tokens=16, dim=100_000)):
-        twin = replace(predict_problem(wrong, times), spec=runs.spec)
+        twin = replace(equiangular_tokens.run(wrong, times), spec=runs.spec)
         assert compare(twin, runs, variables=("mean_cosine",)).verdict == "disagrees"
 
 

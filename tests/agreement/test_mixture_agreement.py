@@ -47,12 +47,13 @@ def discrepancy(one, other):
 )
 def test_the_chain_has_the_law_of_sgd(problem):
     name = "xor" if isinstance(problem, XorMixture) else "mixture"
-    full = limen.simulate(problem, [3.0], d=16, seeds=200, simulator=f"{name}-sgd", **options(problem))
-    chain = limen.simulate(problem, [3.0], d=16, seeds=range(1000, 2024), simulator=f"{name}-chain", **options(problem))
+    problem = problem.model_copy(update=options(problem))
+    full = limen.simulate(problem, [3.0], d=16, seeds=200, simulator=f"{name}-sgd")
+    chain = limen.simulate(problem, [3.0], d=16, seeds=range(1000, 2024), simulator=f"{name}-chain")
     means, spreads = discrepancy(full, chain)
     assert means < 4.5 and spreads < 4.5
     wrong = problem.model_copy(update={"step": 1.4 * problem.step})
-    twin = limen.simulate(wrong, [3.0], d=16, seeds=range(1000, 2024), simulator=f"{name}-chain", **options(problem))
+    twin = limen.simulate(wrong, [3.0], d=16, seeds=range(1000, 2024), simulator=f"{name}-chain")
     assert max(discrepancy(full, twin)) > 4.5
 
 

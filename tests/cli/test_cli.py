@@ -116,7 +116,18 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, store):
 
 
 def test_interrupted_work_is_kept_and_goes_on(store, tmp_path):
-    arguments = ["run", "phase-retrieval-sgd", "--d", "400", "--rate", "0.02", "--seeds", "60", "--out", str(tmp_path)]
+    arguments = [
+        "run",
+        "phase-retrieval-sgd",
+        "--d",
+        "400",
+        "--rate",
+        "0.02",
+        "--seeds",
+        "5000",
+        "--out",
+        str(tmp_path),
+    ]
     environment = {**os.environ, "LIMEN_STORE": str(tmp_path / "store")}
     process = subprocess.Popen([*LIMEN, *arguments], stderr=subprocess.PIPE, text=True, env=environment)
 

@@ -6,20 +6,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from limen.cli.tables import print_run
+from limen.cli.run import answer_of
+from limen.cli.tables import print_answer
 from limen.experiments.number import Number
 
 
 def printed(theory, simulation=None, *, capsys):
     headline = {"theory": theory} | ({} if simulation is None else {"simulation": simulation})
     run = SimpleNamespace(
-        experiment=SimpleNamespace(headline=lambda *_: headline),
+        experiment=SimpleNamespace(headline=lambda *_: headline, name="toy", model_dump=lambda mode: {}),
         theory=SimpleNamespace(status="exact."),
         simulation=None,
         comparison=None,
         identifier="abc",
     )
-    print_run(run, {"figure": "figure.pdf"})
+    print_answer(answer_of(run, {"figure": "figure.pdf"}))
     return capsys.readouterr().out
 
 

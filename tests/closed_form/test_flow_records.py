@@ -1,5 +1,7 @@
 """What a flow on the sphere reports of its weights, and how neurons are grouped: every entry computed by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,9 +67,12 @@ def test_neurons_are_grouped_in_order_of_appearance():
 
 def test_speeds_and_length_of_a_flow():
     trained = flow_rule(two_index(), 30, 6, 1e-4)
-    assert trained == FlowRule(5.0, 5.0, 1.0, 1e-4)
+    assert replace(trained, radius=1.0) == FlowRule(5.0, 5.0, 1.0, 1e-4)
+    assert trained.radius.tolist() == [[1.0]] * 3
     network = limen.network(3, limen.activation(hermite=[0, 0.8, 0.6]), LAYER, initial_norm=1.7)
-    assert flow_rule(two_index(network=network), 12, 24, 1e-4) == FlowRule(0.5, 0.0, 1.7, 1e-4)
+    fixed = flow_rule(two_index(network=network), 12, 24, 1e-4)
+    assert replace(fixed, radius=1.7) == FlowRule(0.5, 0.0, 1.7, 1e-4)
+    assert fixed.radius.tolist() == [[1.7]] * 3
 
 
 def test_velocity_and_descent_of_a_linear_risk():

@@ -140,7 +140,7 @@ def test_a_full_disk_stops_the_sweep_and_loses_nothing_stored(store, pool, log, 
 
     def full(self, dataset):
         calls.append(dataset)
-        if len(calls) > 2:
+        if len(calls) > 1:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(self, dataset)
 

@@ -8,6 +8,7 @@ import pytest
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
 from limen.experiments.kernel.perceptron import Perceptron
+from limen.pace import Pace
 from limen.storage import FileStore
 from limen.web import tasks
 from limen.web.app import create_app
@@ -202,16 +203,20 @@ def test_a_listener_gets_what_came_since_and_the_last_picture_stays():
 
 
 def test_time_left_is_the_pace_of_new_seeds_whoever_computes_them(monkeypatch):
-    """Two of ten seeds were stored; then two more come in six seconds: the other six take eighteen."""
+    """Two of ten seeds were stored, one comes at once; one more in three seconds: the other six take eighteen."""
     told, clock = [], [100.0]
     monkeypatch.setattr(tasks.time, "perf_counter", lambda: clock[0])
-    teller = tasks._Teller(Perceptron(), tuple(range(10)), lambda kind, body: told.append(body), lambda: False)
-    teller.on_seed(2, 10)
-    clock[0] += 6.0
-    teller.on_seed(4, 10)
-    first, second = (tasks.json.loads(body) for body in told)
-    assert first == {"done": 2, "total": 10, "elapsed": 0.0}
-    assert second == {"done": 4, "total": 10, "elapsed": 6.0, "left": 18.0}
+    monkeypatch.setattr(tasks, "Pace", lambda threads: Pace(threads, clock=lambda: clock[0]))
+    narration = tasks._Narration(
+        Perceptron(), tuple(range(10)), 1, lambda kind, body: told.append(tasks.json.loads(body)), lambda: False
+    )
+    narration.seed(2, 10)
+    narration.seed(3, 10)
+    clock[0] += 3.0
+    narration.seed(4, 10)
+    assert told[0] == {"done": 2, "total": 10, "elapsed": 0.0}
+    assert "left" not in told[1], "the first new seed only starts the clock"
+    assert told[2] == {"done": 4, "total": 10, "elapsed": 3.0, "left": 18.0}
 
 
 def by_hand():
