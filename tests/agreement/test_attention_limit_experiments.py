@@ -76,7 +76,7 @@ def test_attracting_points_of_clusters_are_the_clusters():
 @pytest.fixture(scope="module")
 def mean_field():
     experiment = AttentionMeanField(tokens=128, horizon=2.0)
-    return experiment, experiment.theory(), merge([experiment.simulate(seed) for seed in range(8)])
+    return experiment, experiment.theory(), merge([experiment.simulate(seed) for seed in range(16)])
 
 
 def test_stratified_tokens_follow_the_mean_field_and_no_other(mean_field):

@@ -48,7 +48,7 @@ def test_online_pca():
 def test_bbp_diffusion():
     """Twins: the noise of SGD 30% too weak; a memory that does not fade."""
     experiment = BBPDiffusion(d=1700, runs=200, horizon=0.3)
-    theory, simulation = ran(experiment)
+    theory, simulation = ran(experiment, 20)
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["spread"].band < 0.25, comparison
     variance = values(theory, "spread") ** 2
@@ -61,7 +61,7 @@ def test_bbp_diffusion():
 def test_spiked_tensor():
     """Twins: the corrector that holds r at c 3% off; a clock 5% fast."""
     experiment = SpikedTensorFlow(d=4000, runs=4, horizon=0.6)
-    theory, simulation = ran(experiment)
+    theory, simulation = ran(experiment, 20)
     assert experiment.compare(theory, simulation).verdict == "agrees"
     other = SpikedTensorFlow(d=4000, runs=4, horizon=0.6, step=0.515)
     wrong = planted(theory, orthogonal_square=values(other.theory(), "orthogonal_square"))
@@ -74,7 +74,7 @@ def test_spiked_tensor():
 def test_binary_mixture():
     """Twins: fluctuations without the noise of SGD; recovery 10% early."""
     experiment = BinaryMixtureTraining(d=800, runs=160)
-    theory, simulation = ran(experiment, 10)
+    theory, simulation = ran(experiment, 24)
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["overlap_spread"].band < 0.2, comparison
     times, spread = experiment.times(), values(theory, "overlap_spread")

@@ -30,7 +30,7 @@ def runs(experiment, seeds):
 
 
 def test_noiseless_networks_win_as_often_as_their_signs_say():
-    theory, simulation = LOTTERY.theory(), runs(LOTTERY, 10)
+    theory, simulation = LOTTERY.theory(), runs(LOTTERY, 16)
     comparison = LOTTERY.compare(theory, simulation)
     assert comparison.verdict != "disagrees", comparison
     assert comparison["success"].band < 0.2, comparison
@@ -59,7 +59,7 @@ def test_the_xor_flow_is_followed_and_a_wrong_step_is_seen():
 
 
 def test_both_layers_of_a_network_that_found_two_clouds():
-    theory, simulation = NETWORK.theory(), runs(NETWORK, 8)
+    theory, simulation = NETWORK.theory(), runs(NETWORK, 10)
     comparison = NETWORK.compare(theory, simulation)
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.2, comparison
@@ -83,7 +83,7 @@ def test_the_second_layer_gradient_matrix_has_an_outlier_per_cloud(clouds):
 @pytest.mark.slow
 def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen():
     # Two sizes: at time 0 a random vector has the squared alignment k/d with any k eigenvectors.
-    sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 10) for d in (75, 150)]
+    sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 14) for d in (75, 150)]
     theory = ALIGNMENT.theory()
     comparison = compare(theory, sizes, ALIGNMENT.compared, differing=("d",))
     assert comparison.verdict != "disagrees", comparison

@@ -17,7 +17,7 @@ ESCAPE, NOISE = EscapeMediocrity(d=500, fraction=0.05, width=1), SGDNoise(d=300)
 
 @pytest.fixture(scope="module")
 def escapes():
-    return ESCAPE.theory(), merge([ESCAPE.simulate(seed) for seed in range(12)])
+    return ESCAPE.theory(), merge([ESCAPE.simulate(seed) for seed in range(28)])
 
 
 @pytest.fixture(scope="module")

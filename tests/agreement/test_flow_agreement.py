@@ -83,7 +83,7 @@ def sampled(problem: limen.TwoLayer, times, d: int, seeds: int, **options) -> Re
 
 @lru_cache(maxsize=1)
 def projected_runs() -> tuple[Result, ...]:
-    return tuple(sampled(projected(LEARNING, 1.0), STEPS, d, 32) for d in (40, 80))
+    return tuple(sampled(projected(LEARNING, 1.0), STEPS, d, 80) for d in (40, 80))
 
 
 DESCENT_VARIABLES = ("train_loss", "test_loss", "overlap", "correlation")

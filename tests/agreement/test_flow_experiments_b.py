@@ -72,7 +72,8 @@ def compared(kind: type[Experiment], **planted: float) -> Comparison:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TWINS, ids=lambda kind: kind.name)
 def test_default_experiments_agree(kind):
-    comparison = compared(kind)
+    # Within a tenth of the range, band included: what the default seeds can show.
+    comparison = compared(kind).judged(0.01, 0.1)
     assert comparison.verdict == "agrees", str(comparison)
 
 

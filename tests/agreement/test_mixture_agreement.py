@@ -97,13 +97,12 @@ def test_the_mixture_flow_agrees_with_the_chain_and_a_wrong_penalty_does_not():
 @pytest.mark.slow
 @pytest.mark.parametrize("second_layer", [XOR_SECOND, (0.5, 0.9, -1.2)])
 def test_the_xor_flow_agrees_with_the_chain_and_a_wrong_one_does_not(second_layer):
-    problem, times = XorMixture(3, 10.0, 0.05, 1.0), np.linspace(2.0, 12.0, 6)
-    given = {"start": XOR_START, "second_layer": second_layer}
-    runs = [limen.simulate(problem, times, d=d, seeds=256, simulator="xor-chain", **given) for d in (300, 1200)]
-    comparison = limen.compare(limen.predict(problem, times, **given), runs)
+    problem, times = XorMixture(3, 10.0, 0.05, 1.0, XOR_START, second_layer), np.linspace(2.0, 12.0, 6)
+    runs = [limen.simulate(problem, times, d=d, seeds=256, simulator="xor-chain") for d in (300, 1200)]
+    comparison = limen.compare(limen.predict(problem, times), runs)
     assert comparison.verdict == "agrees", str(comparison)
     for wrong in ({"penalty": 0.055}, {"step": 1.3}):
-        twin = limen.predict(problem.model_copy(update=wrong), times, **given)
+        twin = limen.predict(problem.model_copy(update=wrong), times)
         assert limen.compare(twin, runs, resolution=0.001, differing=tuple(wrong)).verdict == "disagrees"
 
 

@@ -15,7 +15,7 @@ from limen.simulation.kernel.lazy_training import lazy_training
 
 pytestmark = pytest.mark.slow
 
-SEEDS = tuple(range(6))
+SEEDS = tuple(range(16))
 
 
 def with_values(theory: Result, **changes) -> Result:

@@ -74,7 +74,7 @@ def backwards(prediction):
     "name", ["phase", *(pytest.param(n, marks=pytest.mark.slow) for n in PROBLEMS if n != "phase")]
 )
 def test_the_chain_agrees_and_a_rate_a_tenth_off_does_not(name):
-    simulations = runs(name, (150, 600), 120, "overlap-chain")
+    simulations = runs(name, (150, 600), 400, "overlap-chain")
     comparison = limen.compare(theory(name), simulations, judged(name))
     assert comparison.verdict == "agrees", str(comparison)
     twin = limen.compare(theory(name, 1.1), simulations, judged(name), differing=("rate",))
@@ -85,7 +85,7 @@ def test_the_chain_agrees_and_a_rate_a_tenth_off_does_not(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["saad-solla", "relu"])
 def test_full_sgd_agrees_and_a_rate_half_off_does_not(name):
-    simulations = runs(name, (75, 300), 40, "one-pass-sgd")
+    simulations = runs(name, (75, 300), 80, "one-pass-sgd")
     comparison = limen.compare(theory(name), simulations, ORDER_PARAMETERS)
     assert comparison.verdict == "agrees", str(comparison)
     twin = limen.compare(theory(name, 1.5), simulations, ORDER_PARAMETERS, differing=("rate",))
@@ -137,7 +137,8 @@ def test_spread_of_the_overlaps():
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_full_sgd_agrees_at_d_1000_and_a_rate_a_tenth_off_does_not(name):
     simulations = runs(name, (250, 1000), 80, "one-pass-sgd")
-    comparison = limen.compare(theory(name), simulations, judged(name))
+    # Within a tenth of the range, band included: what so many seeds can show.
+    comparison = limen.compare(theory(name), simulations, judged(name), tolerance=0.1)
     assert comparison.verdict == "agrees", str(comparison)
-    twin = limen.compare(theory(name, 1.1), simulations, judged(name), differing=("rate",))
+    twin = limen.compare(theory(name, 1.1), simulations, judged(name), resolution=0.001, differing=("rate",))
     assert twin.verdict == "disagrees", str(twin)

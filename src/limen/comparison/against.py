@@ -33,7 +33,8 @@ def compare(
     data show it.
 
     A dataset says what the comparison could not know: attributes of a theory's variable `error` (its own standard
-    error: a number or the name of a variable) and `spread` (the standard deviation of one run); of a variable of either
+    error: a number or the name of a variable, of which `error_part` is taken) and `spread` (the standard deviation of
+    one run); of a variable of either
     witness `outcomes` (it is the fraction of so many outcomes); of a theory's dataset `finite_size_order` ($q$, by
     default 1) and `caveat` (a sentence about a known effect, said where it does not agree).
 

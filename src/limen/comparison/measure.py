@@ -123,7 +123,8 @@ def _trials(name: str, pair: Pair, values: np.ndarray) -> int:
 
 
 def _own_error(name: str, pair: Pair) -> np.ndarray:
-    return np.nan_to_num(np.abs(_along(name, pair, "error")), nan=0.0)
+    part = float(pair[0].dataset[name].attrs.get("error_part", 1.0))
+    return part * np.nan_to_num(np.abs(_along(name, pair, "error")), nan=0.0)
 
 
 def _along(name: str, pair: Pair, attribute: str) -> np.ndarray:

@@ -67,7 +67,7 @@ class LazyVersusFeature(Experiment):
     source: ClassVar[str] = "Learning then overfitting"
     summary: ClassVar[str] = "A small second layer learns features and overfits late; a large one fits noise at once."
     citations: ClassVar[tuple[str, ...]] = ("montanari2025",)
-    default_seeds: ClassVar[int] = 48
+    default_seeds: ClassVar[int] = 64
     compared: ClassVar[tuple[str, ...] | None] = COMPARED
     quick: ClassVar[dict[str, Any]] = {
         "width": 20, "scales": "0.3 1", "horizon": 5.0, "witness_width": 3, "witness_horizon": 3.0, "d": 18,

@@ -129,5 +129,5 @@ def _summary(found: Findings, variables: dict[str, Any], levels: np.ndarray, d: 
 
 def require_descent(prediction: Findings | Result) -> None:
     """Refuses weights that diverge."""
-    if not prediction.ok:
+    if not np.isfinite(prediction.dataset.train_loss.values).all():
         raise InputError(f"step must be small enough for descent: {prediction.status}")

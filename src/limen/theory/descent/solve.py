@@ -24,7 +24,7 @@ from limen.theory.descent.coordinates import Coordinates, draw_coordinates
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.finite_dimension import draw_points, runs
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
-from limen.theory.descent.path_error import path_error
+from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
 from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
@@ -272,11 +272,12 @@ def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str
 
 
 def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
-    """Medians over the sets, and the standard deviation between them in `*_spread`."""
-    variables = {}
+    """Medians over the sets, and the standard deviation between them in `*_spread`; the error of a median is smaller by
+    the root of their number."""
+    variables, part = {}, OF_A_MEDIAN / len(found) ** 0.5
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])
-        variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread"})
+        variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread", "error_part": part})
         spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
         variables[f"{name}_spread"] = (dims, spread)
     quadrature = variables.pop("quadrature_error")[1]

@@ -97,6 +97,7 @@ def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed:
     if reason is not None:
         raise InputError(f"the linear law does not apply: {reason}")
     grid = time_grid(times, counts_steps=True)
-    prediction = solve(problem, np.arange(grid[-1] + 1), paths, scrambles, seed)
+    # As many paths as were asked for: the linear law takes medians, and few percent of a kernel move it little.
+    prediction = solve(problem, np.arange(grid[-1] + 1), paths, scrambles, seed, tolerance=1.0)
     require_descent(prediction)
     return prediction
