@@ -66,7 +66,7 @@ def test_a_point_that_kills_dask_workers_is_isolated(cluster, pool, store, troub
 def test_a_time_limit_on_dask(store, trouble):
     trouble.touch()
     with DaskExecutor.local(1, time_limit=4.0) as executor:
-        found = sweep(store, executor, bad=2.0, trouble="hang", options={"seeds": 1, "job_seconds": 0.0})
+        found = sweep(store, executor, bad=2.0, trouble="hang", options={"seeds": 1, "job_seconds": 0.001})
     trouble.unlink()
     assert (found.points.done, found.points.failed) == (4, 1)
     assert all("time limit of 4 s" in failure.reason for failure in found.failures)

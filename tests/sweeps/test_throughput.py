@@ -42,7 +42,7 @@ def test_ten_thousand_tiny_jobs_cost_less_than_5_ms_each_and_no_memory(store, po
 
     began = time.process_time()
     found = limen.sweep(
-        toy(d=11), {"slope": "1:500:500"}, 19, executor=pool, store=store, job_seconds=0.0, on_progress=note
+        toy(d=11), {"slope": "1:500:500"}, 19, executor=pool, store=store, job_seconds=1e-6, on_progress=note
     )
     seconds = time.process_time() - began
     assert found.results.done == 10_000
@@ -58,7 +58,7 @@ def test_two_workers_get_as_much_done_as_two_plain_processes(tmp_path):
         expected = max(float(process.communicate()[0]) for process in plain)
         with LocalPool(2) as pool:
             warm = FileStore(tmp_path / f"warm{attempt}")
-            limen.sweep(toy(), {"slope": "0:3:4"}, 1, executor=pool, store=warm, job_seconds=0.0)
+            limen.sweep(toy(), {"slope": "0:3:4"}, 1, executor=pool, store=warm, job_seconds=1e-6)
             began = time.perf_counter()
             # Twelve theories and twelve runs: as much work as the plain processes had.
             limen.sweep(
