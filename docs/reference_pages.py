@@ -64,7 +64,8 @@ def _signature(value: object) -> str:
         text = str(inspect.signature(value))  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         return ""
-    return re.sub(r"<function (\w+)[^>]*>", r"\1", text)
+    text = re.sub(r"<function <lambda> at \w+>", "...", text)
+    return re.sub(r"<(?:function|class) '?(\w+)[^>]*>", r"\1", text)
 
 
 def _markdown(text: str) -> str:
