@@ -27,7 +27,7 @@ sys.path.insert(0, str(TOY))
 from limen.storage import FileStore  # noqa: E402
 from limen.storage.index import INDEX  # noqa: E402
 from limen.storage.upkeep import repair  # noqa: E402
-from limen.sweeps.record import make_plan  # noqa: E402
+from limen.sweeps.sweep_record import make_plan  # noqa: E402
 from limen.sweeps.sweep import Sweep, make_record  # noqa: E402
 
 LIMEN = [sys.executable, "-W", "ignore", "-c", "from limen.cli.main import main; main()"]

@@ -18,10 +18,10 @@ from limen.sweeps import dataset as assembling
 from limen.sweeps import engine
 from limen.sweeps.estimate import estimate
 from limen.sweeps.grid import MOST_POINTS, make_grid
-from limen.sweeps.jobs import Finished, Lost, Raised, Returned
-from limen.sweeps.record import make_plan
+from limen.sweeps.protocol import Finished, Lost, Raised, Returned
 from limen.sweeps.schedule import Schedule
 from limen.sweeps.sweep import make_record
+from limen.sweeps.sweep_record import make_plan
 
 EACH = 0.5
 

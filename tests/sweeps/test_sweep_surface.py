@@ -17,11 +17,11 @@ from limen.pace import in_words
 from limen.problem import InputError
 from limen.storage import FileStore
 from limen.sweeps.estimate import cost_of, estimate
-from limen.sweeps.jobs import Finished, Job, Lost, Raised, Returned
 from limen.sweeps.pool import LocalPool
-from limen.sweeps.record import make_plan, read_record
+from limen.sweeps.protocol import Finished, Job, Lost, Raised, Returned
 from limen.sweeps.schedule import Schedule
 from limen.sweeps.sweep import make_record
+from limen.sweeps.sweep_record import make_plan, read_record
 
 
 def toy(**parameters):

@@ -10,12 +10,12 @@ from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, 
 from limen.experiments.kernel.perceptron import Perceptron
 from limen.pace import Pace
 from limen.storage import FileStore
-from limen.web import tasks
+from limen.web import page_tasks
 from limen.web.app import create_app
 from limen.web.computation import Computation
 from limen.web.figure_json import figure_json
-from limen.web.jobs import Busy, Jobs
 from limen.web.limits import Limits
+from limen.web.queue import Busy, ComputationQueue
 from limen.web.schema import parameters_of, schema
 from limen.web.security import HEADERS
 from limen.web.thumbnail import HEIGHT, MARGIN, WIDTH, thumbnail
@@ -120,7 +120,7 @@ def test_a_file_beyond_the_limit_is_not_sent():
 
 def test_the_queue_and_the_visitors_are_counted_to_the_last():
     async def go():
-        jobs = Jobs(Limits(queue=2, tickets=4))
+        jobs = ComputationQueue(Limits(queue=2, tickets=4))
         first, _ = [await jobs.submit({"number": number}, "simulation") for number in range(2)]
         with pytest.raises(Busy, match="2 computations are waiting"):
             await jobs.submit({"number": 2}, "theory")
@@ -140,7 +140,7 @@ def test_the_queue_and_the_visitors_are_counted_to_the_last():
 
 def test_finished_answers_are_kept_while_there_is_room_the_latest_used_longest():
     async def go():
-        jobs = Jobs(Limits(cache=100))
+        jobs = ComputationQueue(Limits(cache=100))
         for number in (0, 1, 2, 0, 3):
             ticket = await jobs.submit({"number": number}, "theory")
             if ticket.computation.state == "queued":
@@ -177,9 +177,9 @@ def test_memory_is_counted_from_what_an_idle_worker_holds(monkeypatch):
 
     async def go(peak):
         computation = Computation("key", {}, "theory")
-        return await Jobs(Limits(memory=100))._attend(Worker(peak), computation, {})
+        return await ComputationQueue(Limits(memory=100))._attend(Worker(peak), computation, {})
 
-    monkeypatch.setattr("limen.web.jobs.TICK", 0.001)
+    monkeypatch.setattr("limen.web.queue.TICK", 0.001)
     assert asyncio.run(go(10**9 + 100)) is None
     assert "more memory" in (asyncio.run(go(10**9 + 101)) or "")
 
@@ -205,10 +205,10 @@ def test_a_listener_gets_what_came_since_and_the_last_picture_stays():
 def test_time_left_is_the_pace_of_new_seeds_whoever_computes_them(monkeypatch):
     """Two of ten seeds were stored, one comes at once; one more in three seconds: the other six take eighteen."""
     told, clock = [], [100.0]
-    monkeypatch.setattr(tasks.time, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(tasks, "Pace", lambda threads: Pace(threads, clock=lambda: clock[0]))
-    narration = tasks._Narration(
-        Perceptron(), tuple(range(10)), 1, lambda kind, body: told.append(tasks.json.loads(body)), lambda: False
+    monkeypatch.setattr(page_tasks.time, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(page_tasks, "Pace", lambda threads: Pace(threads, clock=lambda: clock[0]))
+    narration = page_tasks._Narration(
+        Perceptron(), tuple(range(10)), 1, lambda kind, body: told.append(page_tasks.json.loads(body)), lambda: False
     )
     narration.seed(2, 10)
     narration.seed(3, 10)

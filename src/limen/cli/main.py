@@ -242,7 +242,7 @@ def main() -> None:
         where = f" {error.filename!r}" if error.filename else ""
         _stop(f"Cannot write{where}: {error.strerror}; what was finished is kept.", 2)
     except RuntimeError as error:
-        from limen.sweeps.jobs import ExecutorLost
+        from limen.sweeps.protocol import ExecutorLost
 
         if not isinstance(error, ExecutorLost):
             raise

@@ -18,11 +18,11 @@ from limen.interruption import Stopped
 from limen.problem.spec import InputError
 from limen.storage import FileStore
 from limen.storage.sweep_table import Counts, counts, find_sweep, renew_members, set_state, stored_sweeps
-from limen.sweeps.pool import available_cores
-from limen.sweeps.record import make_plan, read_record
+from limen.sweeps.point_tasks import resolve
 from limen.sweeps.schedule import JOB_SECONDS
 from limen.sweeps.sweep import Sweep, check_job_seconds, make_record, run_plan
-from limen.sweeps.tasks import resolve
+from limen.sweeps.sweep_record import make_plan, read_record
+from limen.workers.process import available_cores
 
 
 def sweep_command(name: str) -> click.Command:

@@ -11,9 +11,10 @@ from typing import Any
 
 from limen.problem.spec import InputError
 from limen.sources import whole_digest
-from limen.sweeps.jobs import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
-from limen.sweeps.pool import available_cores
-from limen.sweeps.worker import peak_memory, reason, spawning, worker_environment
+from limen.sweeps.protocol import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
+from limen.workers.environment import one_thread_environment, spawning
+from limen.workers.inside import peak_memory, reason
+from limen.workers.process import available_cores
 
 CONNECT_TIMEOUT = 5.0
 FETCH_TIMEOUT = 20.0
@@ -78,13 +79,13 @@ class DaskExecutor:
         import dask.config
 
         # The engine itself tries again what a dead worker was at, and less of it each time.
-        with dask.config.set({"distributed.scheduler.allowed-failures": 0}), spawning():
+        with dask.config.set({"distributed.scheduler.allowed-failures": 0}), spawning(one_thread_environment()):
             cluster = distributed.LocalCluster(
                 n_workers=workers or available_cores(),
                 threads_per_worker=1,
                 dashboard_address=":0",
                 silence_logs=logging.CRITICAL,
-                env=worker_environment(),
+                env=one_thread_environment(),
             )
         return cls(cluster.scheduler_address, time_limit, cluster)
 
@@ -180,7 +181,7 @@ class DaskExecutor:
             self._complete = time.monotonic()
         elif time.monotonic() - self._complete > NANNY_PATIENCE:
             self._complete = time.monotonic()
-            with spawning():
+            with spawning(one_thread_environment()):
                 self._cluster.scale(len(self._cluster.worker_spec) + self._wanted - there)
 
     def _overdue(self) -> list[Event]:

@@ -10,7 +10,7 @@ import xarray as xr
 from limen.experiments.experiment import Experiment
 from limen.result import Result, merge
 from limen.storage.file_store import FileStore
-from limen.sweeps.record import Plan, Unit
+from limen.sweeps.sweep_record import Plan, Unit
 
 RESULTS_AT_ONCE = 2000
 LARGEST_VARIABLE_BYTES = 1e9

@@ -13,10 +13,10 @@ from limen.result import Result, netcdf
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import failures, put_failures
-from limen.sweeps.jobs import Event, Executor, Finished, Job, Lost, Raised, Returned
-from limen.sweeps.record import Plan, Unit
+from limen.sweeps.point_tasks import compute, resolve
+from limen.sweeps.protocol import Event, Executor, Finished, Job, Lost, Raised, Returned
 from limen.sweeps.schedule import Schedule
-from limen.sweeps.tasks import compute, resolve
+from limen.sweeps.sweep_record import Plan, Unit
 
 # How long a result may wait before it is saved: so that saving takes about a fiftieth of the time, within bounds. What
 # a dead driver loses is what waits, and never more than two seconds of it.

@@ -11,9 +11,9 @@ from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import costs, put_costs
 from limen.sweeps.engine import Engine, Progress
 from limen.sweeps.pool import LocalPool
-from limen.sweeps.record import Plan, Unit
 from limen.sweeps.schedule import MOST_IN_A_JOB, Schedule
 from limen.sweeps.sweep import missing_units
+from limen.sweeps.sweep_record import Plan, Unit
 
 # The first run of a structure compiles, the second shows what the others will take.
 RUNS_TO_MEASURE = 2

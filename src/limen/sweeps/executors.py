@@ -3,8 +3,8 @@
 from contextlib import AbstractContextManager, nullcontext
 
 from limen.problem.spec import InputError
-from limen.sweeps.jobs import Executor
 from limen.sweeps.pool import LocalPool
+from limen.sweeps.protocol import Executor
 
 
 def make_executor(

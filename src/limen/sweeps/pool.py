@@ -1,52 +1,30 @@
 """A pool of local worker processes, each on its own: one that dies takes only its own task with it."""
 
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Sequence
 from multiprocessing import connection
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
 from types import TracebackType
 
 from limen.problem.spec import InputError
-from limen.sweeps.jobs import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
-from limen.sweeps.worker import BEGUN, FINISHED, RAISED, RETURNED, serve, spawning
+from limen.sweeps.job_loop import BEGUN, FINISHED, RAISED, RETURNED, serve
+from limen.sweeps.protocol import Event, ExecutorLost, Finished, Job, Lost, Raised, Returned
+from limen.workers.environment import one_thread_environment
+from limen.workers.process import WorkerProcess, available_cores
 
 # A worker that dies before it has begun anything has nothing to do with a task; so often in a row, and none will start.
 STILLBIRTHS = 3
 LONGEST_GOODBYE = 2.0
 
 
-class _Worker:
-    """One process and the connection to it."""
+class _Worker(WorkerProcess):
+    """A worker with the job and the task it is at."""
 
     def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.connection: Connection
-        self.connection, theirs = context.Pipe()
-        self.process: SpawnProcess = context.Process(target=serve, args=(theirs,), daemon=True)
-        with spawning():
-            self.process.start()
-        # Only the worker holds its end now: when it dies, reading ours ends.
-        theirs.close()
+        super().__init__(serve, (), one_thread_environment())
         self.job: int | None = None
         self.position: int | None = None
         self.since = time.monotonic()
-
-    def end(self, goodbye: float) -> str:
-        """Ends the process, at once or after `goodbye` seconds; returns how it ended."""
-        self.connection.close()
-        self.process.join(goodbye)
-        if self.process.is_alive():
-            self.process.kill()
-        self.process.join()
-        code = self.process.exitcode or 0
-        self.process.close()
-        if code < 0:
-            return f"its worker was killed by signal {-code} ({signal.Signals(-code).name})"
-        return f"its worker ended with exit code {code}"
 
 
 class LocalPool:
@@ -103,12 +81,12 @@ class LocalPool:
         """Ends a job by ending its worker; nothing more is heard of it."""
         for worker in list(self._busy.values()):
             if worker.job == job:
-                worker.process.kill()
-                self._bury(worker)
+                worker.kill()
+                self._remove(worker)
 
     def processes(self) -> list[int]:
         """The process ids of the workers."""
-        return [worker.process.pid or 0 for worker in (*self._idle, *self._busy.values())]
+        return [worker.identifier for worker in (*self._idle, *self._busy.values())]
 
     def _read(self, worker: _Worker) -> list[Event]:
         events: list[Event] = []
@@ -137,14 +115,14 @@ class LocalPool:
 
     def _dead(self, worker: _Worker) -> Lost:
         job, position = worker.job or 0, worker.position
-        how = self._bury(worker)
+        how = self._remove(worker)
         if position is None:
             self._stillbirths += 1
             if self._stillbirths >= STILLBIRTHS:
                 raise ExecutorLost(f"workers cannot be started: {how}, {STILLBIRTHS} times in a row.")
         return Lost(job, position, how, innocent=position is None)
 
-    def _bury(self, worker: _Worker, goodbye: float = LONGEST_GOODBYE) -> str:
+    def _remove(self, worker: _Worker, goodbye: float = LONGEST_GOODBYE) -> str:
         del self._busy[worker.connection]
         return worker.end(goodbye)
 
@@ -161,8 +139,8 @@ class LocalPool:
             # The time of starting the process is not the task's.
             if limit is not None and worker.position is not None and time.monotonic() - worker.since > limit:
                 job, position = worker.job or 0, worker.position
-                worker.process.kill()
-                self._bury(worker)
+                worker.kill()
+                self._remove(worker)
                 events.append(Lost(job, position, f"it took longer than the time limit of {limit:g} s", final=True))
         return events
 
@@ -174,14 +152,7 @@ class LocalPool:
     ) -> None:
         workers = (*self._idle, *self._busy.values())
         for worker in self._busy.values():
-            worker.process.kill()
+            worker.kill()
         for worker in workers:
             worker.end(LONGEST_GOODBYE)
         self._idle, self._busy = [], {}
-
-
-def available_cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

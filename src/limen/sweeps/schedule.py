@@ -4,7 +4,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 
-from limen.sweeps.record import Plan, Unit
+from limen.sweeps.sweep_record import Plan, Unit
 
 JOB_SECONDS = 10.0
 LONGEST_JOB = 3600.0

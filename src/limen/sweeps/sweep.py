@@ -25,11 +25,11 @@ from limen.storage.sweep_table import Counts, costs, counts, failures, put_costs
 from limen.sweeps.dataset import assemble
 from limen.sweeps.engine import Engine, Progress
 from limen.sweeps.grid import MOST_POINTS, make_grid
-from limen.sweeps.jobs import Executor
 from limen.sweeps.phase_diagram import phase_diagram, quantities
-from limen.sweeps.record import Plan, Record, make_plan
+from limen.sweeps.point_tasks import reference_to, resolve
+from limen.sweeps.protocol import Executor
 from limen.sweeps.schedule import JOB_SECONDS, LONGEST_JOB, Schedule
-from limen.sweeps.tasks import reference_to, resolve
+from limen.sweeps.sweep_record import Plan, Record, make_plan
 
 LOOK_FOR_CANCELLATION_EVERY = 1.0
 
@@ -163,7 +163,7 @@ def sweep(
         seeds: `16` means 0..15; by default the experiment's own number.
         sizes: values of the experiment's size, as one more axis.
         executor: a number of local worker processes (default: one per core), `"dask"` for a local Dask cluster,
-            `"tcp://host:port"` for a running one, or an object with the interface of `limen.sweeps.jobs.Executor`.
+            `"tcp://host:port"` for a running one, or an object with the interface of `limen.sweeps.protocol.Executor`.
         zipped: walk the axes side by side instead of in all combinations.
         theory_only: no simulations.
         time_limit: seconds one result may take; one that takes longer is reported as failed.

@@ -24,9 +24,9 @@ from limen.storage.remembered import latest
 from limen.web.assets import assets
 from limen.web.computation import Ticket
 from limen.web.formula_check import check_formula
-from limen.web.jobs import Busy, Jobs
 from limen.web.limits import Limits
 from limen.web.pictures import packed
+from limen.web.queue import Busy, ComputationQueue
 from limen.web.schema import catalogue, parameters_of, schema, title
 from limen.web.security import Guard
 
@@ -75,7 +75,7 @@ class Page:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
         """Starts the workers, and ends them with the server."""
-        self.jobs = app.state.jobs = Jobs(self.limits)
+        self.jobs = app.state.jobs = ComputationQueue(self.limits)
         self.jobs.start()
         # The first visitor should not wait for the experiments to be imported.
         warming = asyncio.create_task(asyncio.to_thread(catalogue))

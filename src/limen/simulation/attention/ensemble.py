@@ -15,6 +15,7 @@ import numpy as np
 from limen.precision import in_double
 from limen.problem import InputError
 from limen.simulation.attention.observables import CLUSTERED
+from limen.simulation.record import record_blocks
 
 STEP = 0.1
 MOST_STEPS = 3_000_000
@@ -133,9 +134,9 @@ def _run(
         normals = jax.vmap(lambda key: jax.random.normal(key, x.shape[1:], x.dtype))(keys)
         return on_sphere(x + h * field(x) + jnp.sqrt(2.0 * noise * h) * tangent_part(x, normals))
 
-    def interval(carry: Any, item: Any) -> Any:
-        x, keys = carry
-        h, count = item
+    def advance(carry: Any, count: jax.Array) -> Any:
+        x, keys, interval = carry
+        h = lengths[interval]
         if noisy:
 
             def body(_: jax.Array, carry: Any) -> Any:
@@ -146,9 +147,12 @@ def _run(
             x, keys = jax.lax.fori_loop(0, count, body, (x, keys))
         else:
             x = jax.lax.fori_loop(0, count, lambda _, x: flow_step(x, h), x)
-        return (x, keys), _observe(x, beta, matrices.query_key, keep_gram)
+        return (x, keys, interval + 1), count
 
-    return jax.lax.scan(interval, (tokens, keys), (lengths, counts))[1]
+    def look(carry: Any) -> Record:
+        return _observe(carry[0], beta, matrices.query_key, keep_gram)
+
+    return record_blocks(advance, look, (tokens, keys, jnp.zeros((), jnp.int32)), counts)
 
 
 def batched_field(

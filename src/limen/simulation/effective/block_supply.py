@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.keys import numpy_generators
+from limen.simulation.record import states_at
 
 # Steps drawn at a time; a seed's path does not depend on the times that are recorded.
 BLOCK = 1024
@@ -63,13 +64,12 @@ class Supply:
         self, steps: Iterable[int], state: State, advance: Callable[[State, jax.Array, int, int], State]
     ) -> Iterator[State]:
         """The state after each of `steps`; `advance(state, draws, first, last)` does the steps of a part of a block."""
-        done = 0
-        for target in steps:
-            while done < target:
-                count = min(int(target) - done, self.left)
-                state = advance(state, *self.take(count))
-                done += count
-            yield state
+
+        def part(state: State, left: int) -> tuple[State, int]:
+            count = min(left, self.left)
+            return advance(state, *self.take(count)), count
+
+        return states_at(steps, state, part)
 
     def _refill(self) -> None:
         # A new array every time: a computation on its predecessor, or its transfer, may still be going on.

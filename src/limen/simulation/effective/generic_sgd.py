@@ -18,6 +18,7 @@ from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.user_model import UserModel, user_model
 from limen.result import Findings
+from limen.simulation.record import states_at
 
 CITATIONS = ("benarous2022",)
 MOST_STEPS = 2**31 - 1
@@ -64,17 +65,18 @@ def run(
         raise InputError(f"times must be shorter: {counts[-1]:.3g} steps of {model.delta:.3g} are too many.")
     points = _starts(model, start, draws)
     keys = stream_keys(draws, dimension, "generic-sgd")
-    memory, done, rows = jnp.zeros_like(points), 0, []
-    for count in counts:
-        points, memory = _advance(model, model.delta, points, memory, keys, done, int(count) - done)
-        rows.append(np.asarray(_measured(model, points)))
-        done = int(count)
-    path = np.stack(rows, axis=1)
+
+    def advance(state: tuple[jax.Array, jax.Array, int], left: int) -> tuple[tuple[jax.Array, jax.Array, int], int]:
+        points, memory, done = state
+        return (*_advance(model, model.delta, points, memory, keys, done, left), done + left), left
+
+    states = states_at(counts, (points, jnp.zeros_like(points), 0), advance)
+    path = np.stack([np.asarray(_measured(model, points)) for points, _, _ in states], axis=1)
     ok = bool(np.isfinite(path).all())
     lost = int(np.sum(~np.isfinite(path).all(axis=(1, 2))))
-    status = (
-        f"{done} steps." if ok else f"{lost} of {len(draws)} runs diverged: the step is too large at this dimension."
-    )
+    status = f"{counts[-1]} steps."
+    if not ok:
+        status = f"{lost} of {len(draws)} runs diverged: the step is too large at this dimension."
     dataset = xr.Dataset(
         {"statistics": (("seed", "time", "statistic"), path)},
         coords={"seed": list(draws), "time": grid, "step": ("time", counts)},

@@ -1,6 +1,7 @@
 """SGD on the XOR and Gaussian mixtures at finite size: in d dimensions, and as exact chains of summary statistics."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -27,6 +28,7 @@ from limen.simulation.effective.mixture_steps import (
     xor_step,
 )
 from limen.simulation.generators import numpy_generator
+from limen.simulation.record import diverged, states_at
 from limen.simulation.work import MOST_CHAIN_WORK, MOST_SGD_WORK, STEP_OVERHEAD
 
 Mixture = XorMixture | GaussianMixture
@@ -101,13 +103,8 @@ def _solve_group(problem: Mixture, times: np.ndarray, steps: np.ndarray, d: int,
 
     supply = Supply(draw, seeds, d, "mixture chain", channels)
     step = xor_chain_step if isinstance(problem, XorMixture) else mixture_chain_step
-    rates, path, done = rates_of(problem, d), [], 0
-    for goal in steps:
-        while done < goal:
-            count = min(supply.left, int(goal) - done)
-            state = advance_chain(step, rates, state, *supply.take(count))
-            done += count
-        path.append(jax.tree.map(np.asarray, state))
+    path = supply.advanced(steps, state, partial(advance_chain, step, rates_of(problem, d)))
+    path = [jax.tree.map(np.asarray, state) for state in path]
     recorded = tuple(np.moveaxis(np.stack(parts), -1, 0) for parts in zip(*path, strict=True))
     status = f"exact chain of the summary statistics of SGD in d = {d}."
     return _findings(problem, recorded, times, steps, d, seeds, status)
@@ -139,17 +136,17 @@ def trained_weights(
 
     step = xor_step if isinstance(problem, XorMixture) else mixture_step
     state = Weights(jnp.asarray(weights), jnp.asarray(begin.second_layer))
-    rates, path, samples = rates_of(problem, d), [], Sample(*(np.empty(0),) * 3)
-    done, used = 0, block
-    for goal in steps:
-        while done < goal:
-            if used == block:
-                # Blocks of fixed size: the path does not depend on the times that are recorded.
-                samples, used = jax.tree.map(jnp.asarray, draw()), 0
-            last = min(block, used + int(goal) - done)
-            state = advance(step, rates, state, samples, used, last)
-            done, used = done + last - used, last
-        path.append(jax.tree.map(np.asarray, state))
+    rates, samples, used = rates_of(problem, d), Sample(*(np.empty(0),) * 3), block
+
+    def part(state: Weights, left: int) -> tuple[Weights, int]:
+        nonlocal samples, used
+        if used == block:
+            # Blocks of fixed size: the path does not depend on the times that are recorded.
+            samples, used = jax.tree.map(jnp.asarray, draw()), 0
+        first, used = used, min(block, used + left)
+        return advance(step, rates, state, samples, first, used), used - first
+
+    path = [jax.tree.map(np.asarray, state) for state in states_at(steps, state, part)]
     return np.stack([state.rows for state in path]), np.stack([state.second_layer for state in path])
 
 
@@ -233,7 +230,7 @@ def _findings(
             "orthogonal_gram": (("seed", "time", "class", "class2"), rest),
         }
     finite = all(bool(np.isfinite(part).all()) for part in recorded)
-    said = status if finite else f"training diverged at d = {d}: take a smaller step."
+    said = status if finite else diverged(d)
     dataset = xr.Dataset(variables, coords, attrs={"d": d})
     return Findings(dataset, finite, said)
 

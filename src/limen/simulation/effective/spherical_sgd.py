@@ -17,6 +17,7 @@ from limen.result import Findings
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.spherical_chain import refuses
 from limen.simulation.effective.spherical_losses import CITATIONS, Slope, spherical_loss
+from limen.simulation.record import states_at
 from limen.simulation.work import check_sgd_work
 
 # Numbers drawn at a time, over all seeds.
@@ -37,36 +38,33 @@ def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Seq
     check_dimension(d)
     steps = steps_of(problem.step, times, d)
     check_sgd_work(d, int(steps[-1]), len(seeds), 1, 1)
-    loss = spherical_loss(problem)
-    paths = []
     most = max(1, DRAWN // (64 * d))
-    for begin in range(0, len(seeds), most):
-        group = tuple(seeds[begin : begin + most])
-        overlap = sphere_start_overlaps(problem.start, d, group)
-        x = np.sqrt(1.0 - overlap**2)[:, None] * orthogonal_directions(d, group)
-        x[:, 0] = overlap
-        state = jnp.asarray(x)
-        block = int(np.clip(DRAWN // (len(group) * d), 1, 256))
-        # Streams of their own, so that a path does not depend on how many steps are drawn at a time.
-        inputs, extras = (numpy_generators(group, d, f"spherical {name}") for name in ("inputs", "labels"))
-        rows = [overlap] if steps[0] == 0 else []
-        for count in np.diff(steps, prepend=0)[len(rows) :]:
-            left = int(count)
-            while left:
-                done = min(left, block)
-                samples, noise = np.empty((len(group), block, d)), np.zeros((len(group), block))
-                for row, label, draw, extra in zip(samples, noise, inputs, extras, strict=True):
-                    draw.standard_normal(out=row[:done])
-                    row[:done, 0] = loss.along(row[:done, 0], extra)
-                    if loss.noise_scale > 0.0:
-                        label[:done] = loss.noise_scale * extra.standard_normal(done)
-                state = _advance(loss.slope, state, problem.step / d, loss.parameter, samples, noise, done)
-                left -= done
-            rows.append(np.asarray(state[:, 0]))
-        paths.append(np.stack(rows, axis=1))
+    paths = [_paths(problem, steps, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
     status = f"full spherical SGD in d = {d}."
-    variables = {"overlap": np.concatenate(paths)}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
+    return [recorded_runs(problem, {"overlap": np.concatenate(paths)}, times, steps, d, seeds, status)]
+
+
+def _paths(problem: SphericalProblem, steps: np.ndarray, d: int, seeds: Sequence[int]) -> np.ndarray:
+    """Overlaps (seeds, times) of some seeds side by side."""
+    loss = spherical_loss(problem)
+    overlap = sphere_start_overlaps(problem.start, d, seeds)
+    start = np.sqrt(1.0 - overlap**2)[:, None] * orthogonal_directions(d, seeds)
+    start[:, 0] = overlap
+    block = int(np.clip(DRAWN // (len(seeds) * d), 1, 256))
+    # Streams of their own, so that a path does not depend on how many steps are drawn at a time.
+    inputs, extras = (numpy_generators(seeds, d, f"spherical {name}") for name in ("inputs", "labels"))
+
+    def advance(x: jax.Array, left: int) -> tuple[jax.Array, int]:
+        count = min(left, block)
+        samples, noise = np.empty((len(seeds), block, d)), np.zeros((len(seeds), block))
+        for row, label, draw, extra in zip(samples, noise, inputs, extras, strict=True):
+            draw.standard_normal(out=row[:count])
+            row[:count, 0] = loss.along(row[:count, 0], extra)
+            if loss.noise_scale > 0.0:
+                label[:count] = loss.noise_scale * extra.standard_normal(count)
+        return _advance(loss.slope, x, problem.step / d, loss.parameter, samples, noise, count), count
+
+    return np.stack([np.asarray(x[:, 0]) for x in states_at(steps, jnp.asarray(start), advance)], axis=1)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -12,6 +12,7 @@ from limen.problem import InputError, SpikedTensor
 from limen.result import Findings
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.tensor_chain import CITATIONS, refuses, start_statistics
+from limen.simulation.record import states_at
 
 # Entries of one sample; above, the exact chain is used.
 MOST_ENTRIES = 10**6
@@ -34,7 +35,7 @@ def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Findin
 def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds in one result; every seed's numbers are its own."""
     check_dimension(d)
-    k, entries = problem.order, d**problem.order
+    entries = d**problem.order
     steps = steps_of(problem.step, times, d)
     work = float(entries) * float(steps[-1]) * len(seeds)
     if work > MOST_DRAWN or entries > 100 * MOST_ENTRIES:
@@ -43,30 +44,31 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
             f"with {entries:.3g} entries each for {len(seeds)} seeds are more than full SGD accepts."
         )
     most = max(1, DRAWN // entries)
-    overlaps, rests = [], []
-    for begin in range(0, len(seeds), most):
-        group = tuple(seeds[begin : begin + most])
-        m, r = start_statistics(problem, d, group)
-        x = np.sqrt(r)[:, None] * orthogonal_directions(d, group)
-        x[:, 0] = m
-        generators = numpy_generators(group, d, "tensor noise")
-        noise = np.empty((len(group), entries))
-        path, done = [], 0
-        # An exploding run goes on to infinity beside the others, and the status says so.
-        with np.errstate(over="ignore", invalid="ignore"):
-            for target in steps:
-                for _ in range(int(target) - done):
-                    for row, generator in zip(noise, generators, strict=True):
-                        generator.standard_normal(out=row)
-                    x = x - problem.step / d * sample_gradient(x, noise, k, problem.signal)
-                done = int(target)
-                path.append(np.stack([x[:, 0], (x[:, 1:] ** 2).sum(axis=1)]))
-        overlap, rest = np.stack(path, axis=-1)
-        overlaps.append(overlap)
-        rests.append(rest)
+    paths = [_paths(problem, steps, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
+    overlap, rest = np.concatenate(paths, axis=1)
     status = f"full SGD on explicit tensors in d = {d}."
-    variables = {"overlap": np.concatenate(overlaps), "orthogonal_square": np.concatenate(rests)}
-    return [recorded_runs(problem, variables, times, steps, d, seeds, status)]
+    return [recorded_runs(problem, {"overlap": overlap, "orthogonal_square": rest}, times, steps, d, seeds, status)]
+
+
+def _paths(problem: SpikedTensor, steps: np.ndarray, d: int, seeds: Sequence[int]) -> np.ndarray:
+    """Overlaps and squares of what is orthogonal, (2, seeds, times), of some seeds side by side."""
+    m, r = start_statistics(problem, d, seeds)
+    start = np.sqrt(r)[:, None] * orthogonal_directions(d, seeds)
+    start[:, 0] = m
+    generators = numpy_generators(seeds, d, "tensor noise")
+    noise = np.empty((len(seeds), d**problem.order))
+
+    def advance(x: np.ndarray, left: int) -> tuple[np.ndarray, int]:
+        for _ in range(left):
+            for row, generator in zip(noise, generators, strict=True):
+                generator.standard_normal(out=row)
+            x = x - problem.step / d * sample_gradient(x, noise, problem.order, problem.signal)
+        return x, left
+
+    # An exploding run goes on to infinity beside the others, and the status says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        path = [np.stack([x[:, 0], (x[:, 1:] ** 2).sum(axis=1)]) for x in states_at(steps, start, advance)]
+    return np.stack(path, axis=-1)
 
 
 def sample_gradient(x: np.ndarray, noise: np.ndarray, order: int, signal: float) -> np.ndarray:

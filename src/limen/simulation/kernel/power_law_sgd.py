@@ -9,6 +9,7 @@ from limen.problem.power_law_features import PowerLawFeatures
 from limen.problem.spec import InputError
 from limen.result import Findings
 from limen.simulation.generators import numpy_generator
+from limen.simulation.record import diverged, states_at
 
 CITATIONS = ("paquette2024",)
 # Samples times ambient times features of one run: about half an hour on one core.
@@ -34,21 +35,21 @@ def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Fi
     weighted, target = drawn_features(problem, seed)
     generator = numpy_generator(seed, d, "power-law samples")
     noises = numpy_generator(seed, d, "power-law label noise")
-    theta, done, excess = np.zeros(d), 0, []
     most = max(1, BLOCK_ENTRIES // (v * batch))
-    for wanted in steps:
-        while done < wanted:
-            count = int(min(most, wanted - done))
-            normals = generator.standard_normal((count * batch, v))
-            features = (normals @ weighted).reshape(count, batch, d)
-            labels = (normals @ target).reshape(count, batch)
-            if problem.noise > 0.0:
-                labels = labels + np.sqrt(problem.noise) * noises.standard_normal((count, batch))
-            for phi, y in zip(features, labels, strict=True):
-                theta -= problem.rate * ((phi @ theta - y) @ phi)
-            done += count
-        excess.append(0.5 * np.sum((weighted @ theta - target) ** 2))
-    risk = np.asarray(excess)
+
+    def advance(theta: np.ndarray, left: int) -> tuple[np.ndarray, int]:
+        count = min(most, left)
+        normals = generator.standard_normal((count * batch, v))
+        features = (normals @ weighted).reshape(count, batch, d)
+        labels = (normals @ target).reshape(count, batch)
+        if problem.noise > 0.0:
+            labels = labels + np.sqrt(problem.noise) * noises.standard_normal((count, batch))
+        for phi, y in zip(features, labels, strict=True):
+            theta = theta - problem.rate * ((phi @ theta - y) @ phi)
+        return theta, count
+
+    path = states_at(steps, np.zeros(d), advance)
+    risk = np.array([0.5 * np.sum((weighted @ theta - target) ** 2) for theta in path])
     dataset = xr.Dataset(
         {
             "excess_risk": (("seed", "time"), risk[None]),
@@ -58,7 +59,7 @@ def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Fi
         attrs={"d": d},
     )
     finite = bool(np.isfinite(risk).all())
-    status = f"SGD on {d} features of {v} dimensions." if finite else "training diverged: take a smaller rate."
+    status = f"SGD on {d} features of {v} dimensions." if finite else diverged(d, "rate")
     return Findings(dataset, finite, status)
 
 

@@ -9,6 +9,7 @@ $\lambda=\sum_b\sqrt{s_b}(T^bz^b+A^b\zeta^b)$, and a step of $g$ moves every blo
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +23,7 @@ from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.rates import rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.block_record import block_dataset
+from limen.simulation.record import diverged, record_blocks
 from limen.simulation.training_record import Observables, stayed_finite
 from limen.simulation.work import check_chain_work
 
@@ -122,7 +124,7 @@ def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequenc
         finite = stayed_finite(dataset)
         status = f"exact overlap chain of SGD in d = {d}, {sizes.size} eigenspaces."
         if not finite:
-            status = f"training diverged at d = {d}: take a smaller rate."
+            status = diverged(d, "rate")
         results.append(Findings(dataset, finite, status))
     return results
 
@@ -140,21 +142,17 @@ def _run(
     def one(state: BlockChainState, key: jax.Array) -> BlockChainState:
         norms = jnp.einsum("bii->i", state.rest) + (state.aligned**2).sum(axis=(0, 2))
 
-        def block(carry: tuple[BlockChainState, jax.Array, jax.Array]) -> Any:
-            state, done, left = carry
+        def block(carry: tuple[BlockChainState, jax.Array], left: jax.Array) -> Any:
+            state, done = carry
             draws = _draw(functions, numbers, state, jax.random.fold_in(key, done))
             count = jnp.minimum(left, BLOCK)
 
             def step(i: jax.Array, state: BlockChainState) -> BlockChainState:
                 return _step(functions, numbers, norms, state, jax.tree.map(lambda part: part[i], draws))
 
-            return jax.lax.fori_loop(0, count, step, state), done + 1, left - count
+            return (jax.lax.fori_loop(0, count, step, state), done + 1), count
 
-        def interval(carry: tuple[BlockChainState, jax.Array], length: jax.Array) -> Any:
-            state, done, _ = jax.lax.while_loop(lambda c: c[2] > 0, block, (*carry, length))
-            return (state, done), state
-
-        return jax.lax.scan(interval, (state, jnp.zeros((), jnp.uint32)), intervals)[1]
+        return record_blocks(block, itemgetter(0), (state, jnp.zeros((), jnp.uint32)), intervals)
 
     return jax.vmap(one)(state, keys)
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.chi_square import chi_square_block, spares_of
+from limen.simulation.record import record_blocks
 
 BLOCK = 128
 # A pivot this small against its diagonal entry is rounding: the direction is absent.
@@ -94,12 +95,12 @@ def run(
     draw = jax.vmap(partial(_draw_block, functions, p, k, freedoms), out_axes=(0, -1))
 
     def refill(carry: Any) -> Any:
-        state, keys, _, _, left = carry
+        state, keys, _, _ = carry
         keys, draws = draw(keys)
-        return state, keys, draws, jnp.zeros((), jnp.int64), left
+        return state, keys, draws, jnp.zeros((), jnp.int64)
 
-    def advance(carry: Any) -> Any:
-        state, keys, draws, used, left = jax.lax.cond(carry[3] == BLOCK, refill, lambda same: same, carry)
+    def advance(carry: Any, left: jax.Array) -> Any:
+        state, keys, draws, used = jax.lax.cond(carry[3] == BLOCK, refill, lambda same: same, carry)
         count = jnp.minimum(left, BLOCK - used)
 
         def step(i: jax.Array, timed: tuple[ChainState, jax.Array | None]) -> tuple[ChainState, jax.Array | None]:
@@ -112,16 +113,13 @@ def run(
             return _step(functions, scaled, square_norms, now, own), t + rates.first * functions.batch * gamma
 
         state = jax.lax.fori_loop(used, used + count, step, state)
-        return state, keys, draws, used + count, left - count
-
-    def interval(carry: Any, length: jax.Array) -> Any:
-        state, keys, draws, used, _ = jax.lax.while_loop(lambda c: c[4] > 0, advance, (*carry, length))
-        return (state, keys, draws, used), state[0]
+        return (state, keys, draws, used + count), count
 
     # An empty block that counts as used: the draws are then compiled once.
     empty = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(draw, keys)[1])
     timed = (state, None if functions.schedule is None else jnp.zeros(()))
-    return jax.lax.scan(interval, (timed, keys, empty, jnp.full((), BLOCK, jnp.int64)), intervals)[1]
+    begin = (timed, keys, empty, jnp.full((), BLOCK, jnp.int64))
+    return record_blocks(advance, lambda carry: carry[0][0], begin, intervals)
 
 
 def _draw_block(

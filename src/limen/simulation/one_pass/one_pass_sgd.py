@@ -19,6 +19,7 @@ from limen.problem.rates import rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.block_record import block_dataset, observe_blocks
 from limen.simulation.data import draw_inputs, draw_labels, spread
+from limen.simulation.record import diverged, record_blocks
 from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
 from limen.simulation.work import check_sgd_work
@@ -96,7 +97,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     dataset = make(problem, observables, times, seed, d)
     dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
     finite = stayed_finite(dataset)
-    status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate."
+    status = f"full SGD in d = {d}." if finite else diverged(d, "rate")
     return Findings(dataset, finite, status)
 
 
@@ -151,8 +152,8 @@ def _train(
         moved = Weights(first, weights.second + push.second)
         return State(moved, velocity, None if t is None else t + gamma * rate * (batch / m))
 
-    def run_block(carry: tuple[State, jax.Array, jax.Array]) -> Any:
-        state, key, left = carry
+    def run_block(carry: tuple[State, jax.Array], left: jax.Array) -> tuple[tuple[State, jax.Array], jax.Array]:
+        state, key = carry
         key, input_key, label_key = jax.random.split(key, 3)
         x = draw_inputs(input_key, (block, batch, d), law)
         if deviations is not None:
@@ -161,16 +162,16 @@ def _train(
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
-        return state, key, left - count
+        return (state, key), count
 
-    def interval(carry: tuple[State, jax.Array], length: jax.Array) -> Any:
-        state, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, run_block, (*carry, length))
-        return (state, key), observe(state[0], frame) if blocks is None else observe_blocks(state[0], frame, blocks)
+    def look(carry: tuple[State, jax.Array]) -> Observables:
+        weights = carry[0].weights
+        return observe(weights, frame) if blocks is None else observe_blocks(weights, frame, blocks)
 
     # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
     time_zero = None if schedule is None else jnp.zeros((), jnp.float64)
     velocity = None if momentum is None else jax.tree.map(jnp.zeros_like, weights)
-    return jax.lax.scan(interval, (State(weights, velocity, time_zero), key), intervals)[1]
+    return record_blocks(run_block, look, (State(weights, velocity, time_zero), key), intervals)
 
 
 one_pass_sgd = Method("one-pass-sgd", "simulation", CITATIONS, refuses, solve)

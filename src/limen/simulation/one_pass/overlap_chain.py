@@ -35,6 +35,7 @@ from limen.simulation.one_pass.chain_steps import (
     target_label,
 )
 from limen.simulation.one_pass.one_pass_sgd import refuses as training_refuses
+from limen.simulation.record import diverged
 from limen.simulation.training_record import Observables, stayed_finite, training_dataset
 from limen.simulation.work import check_chain_work
 
@@ -106,7 +107,7 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         finite = stayed_finite(dataset)
         status = f"exact overlap chain of SGD in d = {d}."
         if not finite:
-            status = f"training diverged at d = {d}: take a smaller rate."
+            status = diverged(d, "rate")
         found.append(Findings(dataset, finite, status))
     return found
 
@@ -197,7 +198,7 @@ def chain(
     finite = stayed_finite(dataset)
     status = f"exact overlap chain of SGD in d = {d}."
     if not finite:
-        status = f"training diverged at d = {d}: take a smaller rate than {rate:g}."
+        status = diverged(d, f"rate than {rate:g}")
     return Findings(dataset, finite, status)
 
 

@@ -17,6 +17,7 @@ from limen.method import answers
 from limen.problem.activations import hermite_series
 from limen.problem.spec import InputError
 from limen.result import Findings
+from limen.simulation.record import diverged, record_blocks
 
 CITATIONS = ("berthier2023",)
 BLOCK = 64
@@ -74,7 +75,7 @@ def two_timescale_sgd(
         attrs={"d": d},
     )
     finite = bool(np.isfinite(risk).all())
-    status = f"full SGD in d = {d}." if finite else f"training diverged at d = {d}: take a smaller rate than {rate:g}."
+    status = f"full SGD in d = {d}." if finite else diverged(d, f"rate than {rate:g}")
     return Findings(dataset, finite, status)
 
 
@@ -100,16 +101,15 @@ def _train(
         first = first / jnp.sqrt((first**2).sum(axis=1, keepdims=True))
         return first, second + rates[1] * error * values
 
-    def block(carry: tuple) -> tuple:
-        weights, key, left = carry
+    def block(carry: tuple, left: jax.Array) -> tuple:
+        weights, key = carry
         key, own = jax.random.split(key)
         x = jax.random.normal(own, (BLOCK, d), jnp.float32)
         count = jnp.minimum(left, BLOCK)
-        return jax.lax.fori_loop(0, count, lambda i, weights: step(weights, x[i]), weights), key, left - count
+        return (jax.lax.fori_loop(0, count, lambda i, weights: step(weights, x[i]), weights), key), count
 
-    def interval(carry: tuple, length: jax.Array) -> tuple:
-        weights, key, _ = jax.lax.while_loop(lambda c: c[2] > 0, block, (*carry, length))
-        first, second = weights
-        return (weights, key), (first[:, 0], first @ first.T, second)
+    def look(carry: tuple) -> tuple[jax.Array, jax.Array, jax.Array]:
+        first, second = carry[0]
+        return first[:, 0], first @ first.T, second
 
-    return jax.lax.scan(interval, ((first, second), key), intervals)[1]
+    return record_blocks(block, look, ((first, second), key), intervals)

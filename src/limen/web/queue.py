@@ -25,7 +25,7 @@ class Busy(Exception):
     """The queue is full."""
 
 
-class Jobs:
+class ComputationQueue:
     """Two lanes, so that theory never waits for simulations: one warm process for theory, others for simulations."""
 
     def __init__(self, limits: Limits) -> None:
@@ -50,7 +50,7 @@ class Jobs:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(asyncio.to_thread(worker.end) for worker in self._workers.values()))
+        await asyncio.gather(*(asyncio.to_thread(worker.stop) for worker in self._workers.values()))
         self._workers.clear()
 
     def dismiss(self) -> None:
@@ -208,5 +208,5 @@ class Jobs:
 
     async def _replace(self, worker: Worker) -> Worker:
         self._workers.pop(id(worker), None)
-        await asyncio.to_thread(worker.end)
+        await asyncio.to_thread(worker.stop)
         return await self._new_worker()

@@ -1,35 +1,23 @@
-"""A process that computes: it reads tasks from a pipe and answers with messages, each a kind and a body.
+"""The loop inside a page's worker: it reads tasks from a pipe and answers with messages, each a kind and a body.
 
 The server hands bodies on without reading them. Compiled functions stay warm from task to task.
 """
 
 import json
-import os
-import signal
 import sys
-import threading
-import time
 import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-FOLLOW_EVERY = 1.0
-ROOM = 2**30
+from limen.workers.inside import bound_memory, follow_parent
 
 
 def serve(connection: Connection, memory: int) -> None:
     """Answers tasks until the pipe closes; `memory` bounds the address space beyond what the imports take."""
-    # Read before jax and equinox are imported: lets jax cache compiled solves, whose status limen reads itself.
-    os.environ.setdefault("EQX_ON_ERROR", "nan")
-    # Threads of the linear algebra wait for each other longer than the small matrices of a theory take.
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
-    # Ctrl-C reaches the whole group of processes; the server ends its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
-    from limen.web.tasks import Cancelled, perform
+    follow_parent()
+    from limen.web.page_tasks import Cancelled, perform
 
-    _bound_memory(memory)
+    bound_memory(memory)
 
     def send(kind: str, body: bytes) -> None:
         connection.send_bytes(kind.encode() + b"\n" + body)
@@ -66,23 +54,3 @@ def _message(error: Exception, task: dict[str, Any]) -> str:
     print(f"limen web: {task.get('experiment', task.get('task'))} failed", file=sys.stderr)
     traceback.print_exc()
     return f"The computation failed ({type(error).__name__}); other parameters may work."
-
-
-def _end_with_parent(parent: int) -> None:
-    """A worker whose server is gone must not go on computing."""
-    while os.getppid() == parent:
-        time.sleep(FOLLOW_EVERY)
-    os._exit(1)
-
-
-def _bound_memory(memory: int) -> None:
-    try:
-        import resource
-
-        with open("/proc/self/statm") as statm:
-            now = int(statm.read().split()[0]) * resource.getpagesize()
-        # Threads reserve address space that they never touch, hence some room.
-        resource.setrlimit(resource.RLIMIT_AS, (now + memory + ROOM, resource.RLIM_INFINITY))
-    except (ImportError, OSError, ValueError):
-        # Not Linux: the time limit remains.
-        return

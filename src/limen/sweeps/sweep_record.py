@@ -10,7 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.problem.spec import InputError
 from limen.storage.address import address, spec_of
 from limen.sweeps.grid import Axis, Grid
-from limen.sweeps.tasks import Task, resolve
+from limen.sweeps.point_tasks import Task, resolve
 
 
 @dataclass(frozen=True)

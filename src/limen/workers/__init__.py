@@ -1,0 +1,1 @@
+"""Spawned processes that compute for a sweep or for the page."""
