@@ -27,8 +27,8 @@ sys.path.insert(0, str(TOY))
 from limen.storage import FileStore  # noqa: E402
 from limen.storage.index import INDEX  # noqa: E402
 from limen.storage.upkeep import repair  # noqa: E402
-from limen.sweeps.sweep_record import make_plan  # noqa: E402
 from limen.sweeps.sweep import Sweep, make_record  # noqa: E402
+from limen.sweeps.sweep_record import make_plan  # noqa: E402
 
 LIMEN = [sys.executable, "-W", "ignore", "-c", "from limen.cli.main import main; main()"]
 POINTS, SEEDS, SECONDS = 40, 2, 0.05
