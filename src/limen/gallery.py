@@ -7,11 +7,11 @@ from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
+from limen.checks import seed_list
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.registry import experiment_class
 from limen.plot import draw
-from limen.problem.seeds import seed_list
 from limen.result import Result
 from limen.storage import FileStore, Run, run
 from limen.storage.remembered import remember

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from limen.problem.seeds import seed_list
+from limen.checks import seed_list
 from limen.problem.spec import InputError, Spec
 from limen.result import Findings, Kind, Result, merge
 

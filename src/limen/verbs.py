@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from limen.checks import seed_list, whole
 from limen.citations import bibtex
 from limen.method import Method, choose
 from limen.problem import Spec, TwoLayer
-from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.simulation.registry import REDUCTIONS, SIMULATORS

@@ -259,11 +259,11 @@ def test_separable_law_reduces_to_each_side_and_has_exact_moments() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: MarchenkoPastur(0.0), "ratio must be positive, got 0.0"),
+        (lambda: MarchenkoPastur(0.0), "ratio must be positive and finite, got 0.0"),
         (lambda: MarchenkoPastur(1.0, variance=-1.0), "variance must be positive"),
         (lambda: MarchenkoPastur(0.5).stieltjes(1.0), "z must lie outside the support"),
         (lambda: MarchenkoPastur(0.5).quadrature(0), "count must be at least 1"),
-        (lambda: CovarianceLaw([1.0], [1.0], -2.0), "ratio must be positive, got -2.0"),
+        (lambda: CovarianceLaw([1.0], [1.0], -2.0), "ratio must be positive and finite, got -2.0"),
         (lambda: CovarianceLaw([1.0, 2.0], [0.5, 0.6], 1.0), "weights must sum to 1"),
         (lambda: CovarianceLaw([1.0, 2.0], [1.5, -0.5], 1.0), "weights must not be negative"),
         (lambda: CovarianceLaw([1.0, -2.0], [0.5, 0.5], 1.0), "values must not be negative"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import limen
+from limen.checks import seed_list, whole
 from limen.problem import InputError, from_description
-from limen.problem.seeds import seed_list, whole
 
 PROBLEMS = [
     limen.TwoLayer(

@@ -12,9 +12,9 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 
+from limen.checks import seed_list
 from limen.data.arrays import Arrays, checked_arrays
 from limen.gaussian.sobol import sobol_normals
-from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.result import Result, merge
 from limen.simulation.generators import numpy_generator

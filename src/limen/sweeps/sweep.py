@@ -13,10 +13,10 @@ from typing import Any
 
 import xarray as xr
 
+from limen.checks import seed_list
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.interruption import STOPPING, Stopped
-from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.result import netcdf, write_file
 from limen.storage.claims import Claims

@@ -10,10 +10,10 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from limen.checks import seed_list
 from limen.gaussian.keys import stream_keys
 from limen.method import answers
 from limen.precision import in_double
-from limen.problem.seeds import seed_list
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.problem.user_model import UserModel, user_model

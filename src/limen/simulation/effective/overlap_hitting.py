@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.checks import seed_list
 from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
 from limen.precision import in_double
 from limen.problem import BinaryMixture, InputError, OnlinePCA, SingleIndex, SpikedTensor
-from limen.problem.seeds import seed_list
 from limen.simulation.effective.block_supply import Supply, groups
 from limen.simulation.effective.recorded_runs import steps_of
 from limen.simulation.effective.spherical_chain import overlap_step, sample_block

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from limen.theory.attention.arguments import density_values, integer
+from limen.checks import integer
+from limen.theory.attention.field_limits import density_values
 
 QUIET_POINTS = 8192
 QUIET_MODES = 512

@@ -20,18 +20,13 @@ import xarray as xr
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
+from limen.checks import increasing_times, integer, non_negative, number
 from limen.method import answers
 from limen.problem.spec import InputError
 from limen.result import Findings
-from limen.theory.attention.arguments import (
-    beta_without_normalization,
-    increasing_times,
-    integer,
-    non_negative,
-    number,
-)
 from limen.theory.attention.bessel import log_uniform_transform, relative_coefficients
 from limen.theory.attention.circle_density import circle_grid, fourier_modes
+from limen.theory.attention.field_limits import beta_without_normalization
 
 CITATIONS = ("geshkovski2023",)
 RESOLVED = 1e-8

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 
+from limen.checks import fraction as proper_fraction
+from limen.checks import number, square_matrix
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import fraction as proper_fraction
-from limen.theory.attention.arguments import number, square_matrix
 
 CITATIONS = ("geshkovski2023",)
 ROUNDING = 1e-10

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from limen.checks import fraction, integer, number, plain, reals
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import fraction, integer, number, plain, real
 from limen.theory.attention.exponential_integrals import scaled_ei
 
 CITATIONS = ("geshkovski2023",)
@@ -48,14 +48,14 @@ def hitting_time(n: int, beta: ArrayLike, delta: float = 1e-3, gamma0: float = 0
 def log_hitting_time(n: int, beta: ArrayLike, delta: float = 1e-3, gamma0: float = 0.0) -> Any:
     r"""$\ln t_\delta$ of `hitting_time`: finite at every $\beta$, of order $\beta(1-\gamma_0)$ for large $\beta$."""
     n, delta, gamma0 = _check(n, delta, gamma0)
-    inverse_temperature = real("beta", beta)
+    inverse_temperature = reals("beta", beta)
     return plain(_log_time(n, inverse_temperature, np.log(delta), gamma0))
 
 
 def unnormalized_hitting_time(n: int, beta: ArrayLike, delta: float = 1e-3, gamma0: float = 0.0) -> Any:
     r"""The hitting time of $1-\delta$ without softmax, $t=\frac12e^{-\beta}F$; $\frac12G$ at $\beta=0$."""
     n, delta, gamma0 = _check(n, delta, gamma0)
-    inverse_temperature = real("beta", beta)
+    inverse_temperature = reals("beta", beta)
     with np.errstate(over="ignore"):
         return plain(np.exp(_log_unnormalized_time(n, inverse_temperature, np.log(delta), gamma0)))
 
@@ -72,7 +72,7 @@ def finite_dimension_hitting_time(n: int, d: int, beta: ArrayLike, delta: float 
     d = integer("d", d, 2)
     if n > d + 1:
         raise InputError(f"n must be at most d + 1 = {d + 1} for equiangular tokens, got {n}.")
-    inverse_temperature = real("beta", beta)
+    inverse_temperature = reals("beta", beta)
     shrinkage = -(inverse_temperature**2) / (2.0 * d)
     with np.errstate(over="ignore"):
         return plain(np.exp(_log_time(n, inverse_temperature, np.log(delta), 0.0, shrinkage)))
@@ -86,7 +86,7 @@ def transition_beta(n: int, time: ArrayLike, delta: float = 1e-3) -> Any:
     depends on $n$ and $\delta$: compare it only with simulations of the same. One bracketed root per time.
     """
     n, delta, _ = _check(n, delta, 0.0)
-    times = real("time", time)
+    times = reals("time", time)
     if (times <= 0.0).any():
         raise InputError(f"time must be positive, got {float(times[times <= 0.0].flat[0])}.")
     return plain(np.vectorize(lambda t: _transition(n, t, delta), otypes=[float])(times))
@@ -109,7 +109,7 @@ def equiangular_distance(
     r"""$1-\gamma(t)$ to full relative precision at late times, where it falls like $Ce^{-2t}$ (softmax)."""
     n = integer("n", n, 2)
     beta, gamma0 = number("beta", beta), _start(n, number("gamma0", gamma0))
-    wanted = real("times", times)
+    wanted = reals("times", times)
     if (wanted < 0.0).any():
         raise InputError(f"times must not be negative, got {float(wanted.min())}.")
     exact = _log_time if normalized else _log_unnormalized_time
@@ -136,7 +136,7 @@ def log_late_time_constant(n: int, beta: ArrayLike, gamma0: float = 0.0) -> Any:
     """
     n = integer("n", n, 2)
     gamma0 = _start(n, number("gamma0", gamma0))
-    inverse_temperature = real("beta", beta)
+    inverse_temperature = reals("beta", beta)
     log_delta = -600.0
     with np.errstate(over="ignore"):
         # At 1 - gamma = exp(-600) the asymptotic form holds to every digit.

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import bdtr, gammaln, logsumexp
 
-from limen.theory.attention.arguments import integer, number
+from limen.checks import integer, number
 
 CITATIONS = ("wendel1962", "geshkovski2023", "criscitiello2024", "polyanskiy2025")
 Theorem = Literal["hemisphere", "sphere", "circle", "open", "false"]

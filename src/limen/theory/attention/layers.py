@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 
+from limen.checks import fraction, integer, number, plain, positive, reals
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import fraction, integer, number, plain, positive, real
 
 Shift = Callable[[int, float, float, float], float]
 SLOW = 1e-3
@@ -96,7 +96,7 @@ def _gram_eigenvalue(n: int, y: float) -> float:
 def _mapped(gamma: ArrayLike, n: int, beta: float, eta: float, shift: Shift) -> float | NDArray[np.float64]:
     n, beta = integer("n", n, 2), number("beta", beta)
     eta = _step(eta, beta)
-    cosines = real("gamma", gamma)
+    cosines = reals("gamma", gamma)
     allowed = (cosines > -1.0 / (n - 1)) & (cosines < 1.0)
     if not allowed.all():
         raise InputError(f"gamma must be in (-1/(n-1), 1), got {float(cosines[~allowed].flat[0])}.")

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
+from limen.checks import increasing_times, integer, number, plain, reals
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import density_values, increasing_times, integer, number, plain, real
+from limen.theory.attention.field_limits import density_values
 from limen.theory.attention.height_rule import height_rule
 
 CITATIONS = ("watanabe1994", "ott2008")
@@ -27,7 +28,7 @@ def cross_ratios(gram: ArrayLike, quadruples: ArrayLike | None = None) -> NDArra
     `quadruples` (count, 4) holds token numbers $(i,j,k,l)$; by default $(i,i+1,i+2,i+3)$ modulo $n$. Near consensus
     $1-g$ has lost its digits: use `token_cross_ratios`.
     """
-    matrix = real("gram", gram)
+    matrix = reals("gram", gram)
     if matrix.ndim < 2 or matrix.shape[-1] != matrix.shape[-2] or matrix.shape[-1] < 4:
         raise InputError(f"gram must hold square matrices of at least 4 tokens, got shape {matrix.shape}.")
     return _ratios(1.0 - matrix, quadruples)
@@ -35,7 +36,7 @@ def cross_ratios(gram: ArrayLike, quadruples: ArrayLike | None = None) -> NDArra
 
 def token_cross_ratios(tokens: ArrayLike, quadruples: ArrayLike | None = None) -> NDArray[np.float64]:
     r"""Cross ratios of unit tokens (..., n, d), with $1-g_{ij}=\frac12|x_i-x_j|^2$ free of cancellation."""
-    rows = real("tokens", tokens)
+    rows = reals("tokens", tokens)
     if rows.ndim < 2 or rows.shape[-2] < 4:
         raise InputError(f"tokens must have at least 4 rows, got shape {rows.shape}.")
     difference = rows[..., :, None, :] - rows[..., None, :, :]
@@ -50,7 +51,7 @@ def ott_antonsen(r0: float, times: ArrayLike) -> Any:
     start = number("r0", r0)
     if not 0.0 <= start <= 1.0:
         raise InputError(f"r0 must be in [0, 1], got {start}.")
-    grid = real("times", times)
+    grid = reals("times", times)
     return plain(start / np.sqrt(start**2 + (1.0 - start**2) * np.exp(-grid)))
 
 

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen.checks import increasing_times, positive, reals
 from limen.precision import in_double
 from limen.problem import Activation
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import increasing_times, positive, real
 
 TOLERANCE = 1e-10
 MOST_STEPS = 100_000
@@ -50,10 +50,10 @@ def neural_ode(
     of the field by forward differentiation. The activation must be smooth for the correction to hold. `times` lie in
     $[0,T]$.
     """
-    duration, grid, start = positive("duration", duration), increasing_times(times), real("x0", x0)
+    duration, grid, start = positive("duration", duration), increasing_times(times), reals("x0", x0)
     if grid[-1] > duration:
         raise InputError(f"times must end at the duration {duration:g}, got {grid[-1]:g}.")
-    parts = tuple(real(name, value) for name, value in (("outer", outer), ("inner", inner), ("bias", bias)))
+    parts = tuple(reals(name, value) for name, value in (("outer", outer), ("inner", inner), ("bias", bias)))
     terms, width, d = parts[1].shape if parts[1].ndim == 3 else (0, 0, 0)
     if parts[0].shape != (terms, d, width) or parts[2].shape != (terms, width) or terms % 2 != 1:
         raise InputError(

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from limen.theory.attention.arguments import fraction, integer, number
+from limen.checks import fraction, integer, number
 
 CITATIONS = ("geshkovski2023", "polyanskiy2025")
 

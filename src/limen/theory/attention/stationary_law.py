@@ -14,12 +14,13 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
+from limen.checks import integer, number, positive
 from limen.method import answers
 from limen.problem.spec import InputError
 from limen.result import Findings
-from limen.theory.attention.arguments import beta_without_normalization, integer, number, positive
 from limen.theory.attention.bessel import log_uniform_transform, relative_coefficients
 from limen.theory.attention.circle_density import circle_grid
+from limen.theory.attention.field_limits import beta_without_normalization
 
 CITATIONS = ("geshkovski2023",)
 Start = Literal["concentrated", "uniform"]

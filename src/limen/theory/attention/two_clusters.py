@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
+from limen.checks import fraction, increasing_times, number, reals
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import fraction, increasing_times, number, real
 
 CITATIONS = ("geshkovski2023",)
 NODES = 16
@@ -73,7 +73,7 @@ def _log_speed(y: Any, first: float, second: float, beta: float) -> NDArray[np.f
 
 
 def _shares(weights: Sequence[float]) -> tuple[float, float]:
-    pair = real("weights", weights)
+    pair = reals("weights", weights)
     if pair.shape != (2,) or (pair <= 0.0).any():
         raise InputError(f"weights must be two positive numbers, got {pair.tolist()}.")
     return float(pair[0]), float(pair[1])

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from limen.checks import integer, integers, non_negative, non_negatives, number, plain, reals
 from limen.problem.spec import InputError
-from limen.theory.attention.arguments import integer, integers, non_negative, non_negatives, number, plain, real
 from limen.theory.attention.bessel import bessel_ratios, log_uniform_transform, relative_coefficients
 
 CITATIONS = ("geshkovski2023", "bruno2024")
@@ -38,7 +38,7 @@ def growth_rates(d: int, beta: ArrayLike, degrees: ArrayLike, normalized: bool =
         noise: $D\ge0$.
     """
     d, noise = integer("d", d, 2), non_negative("noise", noise)
-    inverse_temperatures, wanted = real("beta", beta), integers("degrees", degrees, 0)
+    inverse_temperatures, wanted = reals("beta", beta), integers("degrees", degrees, 0)
     most = max(int(wanted.max(initial=1)), 1)
     values = inverse_temperatures.ravel()
     factors = np.concatenate([np.zeros((1, values.size)), relative_coefficients(d, values, most)])[wanted.ravel()].T
@@ -99,7 +99,7 @@ def critical_noise(d: int, beta: ArrayLike, normalized: bool = True) -> Any:
     above, an ordered law also exists at larger noise. `inf` beyond the largest double.
     """
     d = integer("d", d, 2)
-    inverse_temperatures = real("beta", beta)
+    inverse_temperatures = reals("beta", beta)
     critical = 1.0 / (d + inverse_temperatures * bessel_ratios(d / 2.0, 1, inverse_temperatures)[0])
     if not normalized:
         with np.errstate(over="ignore"):

@@ -20,16 +20,11 @@ from numpy.polynomial import chebyshev
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 
+from limen.checks import increasing_times, integer, number
 from limen.method import answers
 from limen.result import Findings
-from limen.theory.attention.arguments import (
-    beta_without_normalization,
-    density_values,
-    increasing_times,
-    integer,
-    number,
-)
 from limen.theory.attention.bessel import bessel_ratios
+from limen.theory.attention.field_limits import beta_without_normalization, density_values
 from limen.theory.attention.height_rule import height_rule
 
 CITATIONS = ("geshkovski2023",)

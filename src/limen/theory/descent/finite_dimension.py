@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from limen.checks import seed_list, whole
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
 from limen.gaussian.start_weights import start_overlaps
 from limen.link import hard_subspace
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
-from limen.problem.seeds import seed_list, whole
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches

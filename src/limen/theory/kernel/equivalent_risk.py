@@ -3,7 +3,7 @@ r"""Test and training error of ridge regression on any feature spectrum, from it
 import numpy as np
 from numpy.typing import NDArray
 
-from limen.theory.kernel.arguments import plain
+from limen.checks import plain
 from limen.theory.kernel.equivalent import KernelSpectrum, effective_ridge
 from limen.theory.kernel.risk import FINITE, RidgeRisk
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.contour import ContourRisk, SpectralFilter, filtered_risk
 from limen.theory.kernel.equivalent import KernelSpectrum
 from limen.theory.kernel.ridge import population
@@ -44,8 +44,8 @@ def ridge_flow(
     2020.
     """
     gamma, variance = _scalars(ratio, noise)
-    penalty = arguments.number("ridge", arguments.non_negative("ridge", ridge))
-    times = arguments.non_negative("time", time)
+    penalty = checks.non_negative("ridge", ridge)
+    times = checks.non_negatives("time", time)
     spectrum = population(values, weights, signal).spectrum
     return combine(flow_risk(spectrum, np.inf, 1 / gamma, times, penalty), times.shape, variance)
 
@@ -66,8 +66,8 @@ def gradient_descent_risk(
     values at finite $k$ are still right, and `status` says so.
     """
     gamma, variance = _scalars(ratio, noise)
-    eta = arguments.number("step", arguments.positive("step", step))
-    counts = arguments.non_negative("steps", steps)
+    eta = checks.positive("step", step)
+    counts = checks.non_negatives("steps", steps)
     if (counts != np.round(counts)).any():
         raise InputError(f"steps must be whole numbers, got {float(counts[counts != np.round(counts)].flat[0])}.")
     spectrum = population(values, weights, signal).spectrum
@@ -106,7 +106,7 @@ def ridge_by_contour(
 ) -> FilterRisk:
     r"""Ridge regression through the filter $\frac{\lambda}{z+\lambda}$, $\lambda>0$: `ridge` by the other road."""
     gamma, variance = _scalars(ratio, noise)
-    penalties = arguments.positive("ridge", ridge)
+    penalties = checks.positives("ridge", ridge)
     spectrum = population(values, weights, signal).spectrum
     risk = in_groups(spectrum, np.inf, 1 / gamma, penalties.ravel(), ridge_filter)
     return combine(risk, penalties.shape, variance)
@@ -194,5 +194,5 @@ def combine(risk: ContourRisk, shape: tuple[int, ...], noise: float, status: str
 
 
 def _scalars(ratio: ArrayLike, noise: ArrayLike) -> tuple[float, float]:
-    gamma = arguments.number("ratio", arguments.positive("ratio", ratio))
-    return gamma, arguments.number("noise", arguments.non_negative("noise", noise))
+    gamma = checks.positive("ratio", ratio)
+    return gamma, checks.non_negative("noise", noise)

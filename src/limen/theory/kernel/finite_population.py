@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 
 
 @dataclass(frozen=True)
@@ -56,22 +56,22 @@ def finite_population_risk(
     about 40 times. Sources: Dobriban & Liu 2019 and LeJeune et al. 2022 for orthogonal sketches; Craven & Wahba 1979
     for leaving one out.
     """
-    values = np.maximum(arguments.vector("eigenvalues", eigenvalues), 0.0)
-    energies = arguments.vector("coefficients", coefficients)
-    arguments.same_length("eigenvalues", values, "coefficients", energies)
+    values = np.maximum(checks.vector("eigenvalues", eigenvalues), 0.0)
+    energies = checks.vector("coefficients", coefficients)
+    checks.same_length("eigenvalues", values, "coefficients", energies)
     if not values.any():
         raise InputError("eigenvalues must contain a positive number.")
-    points = arguments.broadcast(
-        samples=arguments.positive("samples", samples),
-        features=arguments.positive_or_infinite("features", features),
-        ridge=arguments.positive("ridge", ridge),
-        noise=arguments.non_negative("noise", noise),
-        attenuation=arguments.non_negative("attenuation", attenuation),
+    points = checks.broadcast(
+        samples=checks.positives("samples", samples),
+        features=checks.positives_or_infinite("features", features),
+        ridge=checks.positives("ridge", ridge),
+        noise=checks.non_negatives("noise", noise),
+        attenuation=checks.non_negatives("attenuation", attenuation),
     )
     if points[0].max() >= values.size:
         raise InputError(f"samples must be less than the population ({values.size}), got {points[0].max():g}.")
     rows = np.array([_risk(values, energies, *point) for point in zip(*map(np.ravel, points), strict=True)])
-    return PopulationRisk(*(arguments.plain(row.reshape(points[0].shape)) for row in rows.T))
+    return PopulationRisk(*(checks.plain(row.reshape(points[0].shape)) for row in rows.T))
 
 
 def _risk(

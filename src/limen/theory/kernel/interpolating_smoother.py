@@ -6,9 +6,8 @@ from math import pi
 import numpy as np
 from scipy.special import gammaln
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
-from limen.theory.kernel.sizes import one_non_negative, one_positive, whole
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,11 @@ def singular_smoother_risk(
     Source: Belkin, Rakhlin & Tsybakov 2019, theorem 1, with the constants made explicit.
     """
     d, a, beta = _kernel(dimension, exponent, smoothness)
-    width, count = one_positive("bandwidth", bandwidth), one_positive("samples", samples)
+    width, count = checks.positive("bandwidth", bandwidth), checks.positive("samples", samples)
     sphere = 2 * np.exp(d / 2 * np.log(pi) - gammaln(d / 2))
-    bias = one_non_negative("height", height) * width**beta * (d - a) / (d - a + beta)
-    spread = (d - a) ** 2 / ((d - 2 * a) * sphere) / (count * width**d * one_positive("density", density))
-    return SmootherRisk(bias**2, float(one_non_negative("noise", noise) * spread))
+    bias = checks.non_negative("height", height) * width**beta * (d - a) / (d - a + beta)
+    spread = (d - a) ** 2 / ((d - 2 * a) * sphere) / (count * width**d * checks.positive("density", density))
+    return SmootherRisk(bias**2, float(checks.non_negative("noise", noise) * spread))
 
 
 def singular_smoother_bandwidth(
@@ -76,12 +75,12 @@ def singular_smoother_bandwidth(
         1.0,
         dimension=dimension,
         exponent=exponent,
-        noise=one_positive("noise", noise),
+        noise=checks.positive("noise", noise),
         smoothness=smoothness,
-        height=one_positive("height", height),
+        height=checks.positive("height", height),
         density=density,
     )
-    ratio = dimension * at_one.variance / (2 * smoothness * at_one.squared_bias * one_positive("samples", samples))
+    ratio = dimension * at_one.variance / (2 * smoothness * at_one.squared_bias * checks.positive("samples", samples))
     return float(ratio ** (1 / (2 * smoothness + dimension)))
 
 
@@ -90,9 +89,9 @@ def neighbour_squared_distance(samples: float, order: int, dimension: int, densi
     $$E\,r_{(l)}^2=\frac{\Gamma(l+2/d)}{\Gamma(l)}\,(npv_d)^{-2/d},\qquad v_d=\frac{\pi^{d/2}}{\Gamma(1+d/2)},$$
     as $n\to\infty$ with $l$ fixed; a constant density leaves corrections $O(1/n)$.
     """
-    d, position = whole("dimension", dimension), whole("order", order)
+    d, position = checks.integer("dimension", dimension, 1), checks.integer("order", order, 1)
     log_ball = d / 2 * np.log(pi) - gammaln(1 + d / 2)
-    mass = np.log(one_positive("samples", samples) * one_positive("density", density)) + log_ball
+    mass = np.log(checks.positive("samples", samples) * checks.positive("density", density)) + log_ball
     return float(np.exp(gammaln(position + 2 / d) - gammaln(position) - 2 / d * mass))
 
 
@@ -107,16 +106,16 @@ def nearest_neighbour_risk(
     neighbours are of lower order and left out. $k=1$ interpolates, with variance $\sigma^2$: unlike the singular
     smoother it never learns the noise away.
     """
-    d, k = whole("dimension", dimension), whole("neighbours", neighbours)
+    d, k = checks.integer("dimension", dimension, 1), checks.integer("neighbours", neighbours, 1)
     unit = neighbour_squared_distance(samples, 1, d, density) / np.exp(gammaln(1 + 2 / d))
     mean = d / (d + 2) * np.exp(gammaln(k + 1 + 2 / d) - gammaln(k + 1)) * unit
-    curvature = arguments.number("laplacian", arguments.real("laplacian", laplacian))
-    return SmootherRisk(float((curvature / (2 * d) * mean) ** 2), one_non_negative("noise", noise) / k)
+    curvature = checks.number("laplacian", laplacian)
+    return SmootherRisk(float((curvature / (2 * d) * mean) ** 2), checks.non_negative("noise", noise) / k)
 
 
 def _kernel(dimension: int, exponent: float, smoothness: float) -> tuple[int, float, float]:
-    d = whole("dimension", dimension)
-    a = arguments.number("exponent", arguments.real("exponent", exponent))
+    d = checks.integer("dimension", dimension, 1)
+    a = checks.number("exponent", exponent)
     if not 0 < a < d / 2:
         raise InputError(f"exponent must be between 0 and dimension/2 = {d / 2}, both excluded, got {a}.")
-    return d, a, one_positive("smoothness", smoothness)
+    return d, a, checks.positive("smoothness", smoothness)

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.risk import FINITE, FilterRisk, filter_risk
-from limen.theory.kernel.sizes import sample_matrix
 
 Floats = NDArray[np.float64]
 
@@ -38,11 +37,11 @@ def descent_limit(inputs: ArrayLike, labels: ArrayLike, start: ArrayLike | None 
     $\max(n,p)\,\epsilon\,\sigma_{\max}$ count as absent. Descent is stable for steps below `largest_stable_step`.
     Cost: one SVD.
     """
-    design = sample_matrix("inputs", inputs)
-    targets = np.asarray(arguments.real("labels", labels))
+    design = checks.sample_matrix("inputs", inputs)
+    targets = checks.reals("labels", labels)
     if targets.shape != design.shape[:1]:
         raise InputError(f"labels must have one entry per row of inputs ({len(design)}), got shape {targets.shape}.")
-    origin = np.zeros(design.shape[1]) if start is None else np.asarray(arguments.real("start", start))
+    origin = np.zeros(design.shape[1]) if start is None else checks.reals("start", start)
     if origin.shape != design.shape[1:]:
         raise InputError(
             f"start must have one entry per column of inputs ({design.shape[1]}), got shape {origin.shape}."
@@ -63,7 +62,7 @@ def descent_limit(inputs: ArrayLike, labels: ArrayLike, start: ArrayLike | None 
 
 def largest_stable_step(inputs: ArrayLike) -> float:
     r"""Gradient descent on $\frac1n\|y-X\theta\|^2$ converges for steps below $1/\lambda_{\max}(\frac1nX^\top X)$."""
-    design = sample_matrix("inputs", inputs)
+    design = checks.sample_matrix("inputs", inputs)
     largest = float(np.linalg.norm(design, 2)) ** 2 / len(design)
     return 1.0 / largest if largest > 0 else float("inf")
 
@@ -80,10 +79,10 @@ def interpolator_risk(ratio: ArrayLike, noise: ArrayLike, squared_distance: Arra
 
     Source: Hastie, Montanari, Rosset & Tibshirani 2022, theorem 1, for the residual $y-X\theta_0$.
     """
-    gamma, variance, distance = arguments.broadcast(
-        ratio=arguments.positive("ratio", ratio),
-        noise=arguments.non_negative("noise", noise),
-        squared_distance=arguments.non_negative("squared_distance", squared_distance),
+    gamma, variance, distance = checks.broadcast(
+        ratio=checks.positives("ratio", ratio),
+        noise=checks.non_negatives("noise", noise),
+        squared_distance=checks.non_negatives("squared_distance", squared_distance),
     )
     bias = distance * np.maximum(0.0, 1 - 1 / gamma)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -99,5 +98,5 @@ def covariance_error(ratio: ArrayLike) -> float | Floats:
     The right edge $(1+\sqrt\gamma)^2$ of the Marchenko–Pastur law is always farther from 1 than the left one
     (Bai & Yin 1993).
     """
-    gamma = arguments.positive("ratio", ratio)
-    return arguments.plain(2 * np.sqrt(gamma) + gamma)
+    gamma = checks.positives("ratio", ratio)
+    return checks.plain(2 * np.sqrt(gamma) + gamma)

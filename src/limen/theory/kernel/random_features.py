@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.activation_moments import ActivationMoments, activation_moments
 from limen.theory.kernel.equivalent import KernelSpectrum, kernel_spectrum
 from limen.theory.kernel.equivalent_risk import ridge_risk
@@ -57,11 +57,11 @@ def random_features_from_moments(
     noise: ArrayLike = 0.0,
 ) -> RandomFeaturesRisk:
     """`random_features` for given moments of the activation."""
-    features, samples, penalty, variance = arguments.broadcast(
-        psi1=arguments.positive_or_infinite("psi1", psi1),
-        psi2=arguments.positive_or_infinite("psi2", psi2),
-        ridge=arguments.non_negative("ridge", ridge),
-        noise=arguments.non_negative("noise", noise),
+    features, samples, penalty, variance = checks.broadcast(
+        psi1=checks.positives_or_infinite("psi1", psi1),
+        psi2=checks.positives_or_infinite("psi2", psi2),
+        ridge=checks.non_negatives("ridge", ridge),
+        noise=checks.non_negatives("noise", noise),
     )
     check_capacities(features, samples)
     risk = ridge_risk(linear_regime(moments, linear, nonlinear), features, samples, penalty, variance, "psi1 = psi2")
@@ -81,12 +81,9 @@ def random_features_optimal_ridge(
     interpolation is optimal iff $F_1^2/(\tau^2+F_*^2)\ge\mu_1^2/\mu_*^2$. Infinite if there is nothing linear to learn.
     Source: Mei & Montanari 2019.
     """
-    samples = arguments.number("psi2", arguments.positive("psi2", psi2))
-    signal = arguments.number("linear", arguments.non_negative("linear", linear)) ** 2
-    disturbance = sum(
-        arguments.number(name, arguments.non_negative(name, value))
-        for name, value in (("nonlinear", nonlinear), ("noise", noise))
-    )
+    samples = checks.positive("psi2", psi2)
+    signal = checks.non_negative("linear", linear) ** 2
+    disturbance = sum(checks.non_negative(name, value) for name, value in (("nonlinear", nonlinear), ("noise", noise)))
     moments = activation_moments(activation)
     if signal == 0.0 or moments.linear == 0.0:
         return float("inf") if disturbance > 0 else 0.0
@@ -95,8 +92,8 @@ def random_features_optimal_ridge(
 
 def linear_regime(moments: ActivationMoments, linear: float, nonlinear: float) -> KernelSpectrum:
     r"""The kernel spectrum of random features with $n\asymp d$, per dimension: $\mu_1^2$, and the tail $\mu_*^2$."""
-    signal = arguments.number("linear", arguments.non_negative("linear", linear)) ** 2
-    rest = arguments.number("nonlinear", arguments.non_negative("nonlinear", nonlinear))
+    signal = checks.non_negative("linear", linear) ** 2
+    rest = checks.non_negative("nonlinear", nonlinear)
     one = np.ones(1)
     return kernel_spectrum(moments.linear**2 * one, one, signal * one, moments.nonlinear_squared, rest)
 

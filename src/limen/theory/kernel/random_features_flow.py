@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.activation_moments import ActivationMoments, activation_moments
 from limen.theory.kernel.filters import combine, flow_risk
 from limen.theory.kernel.random_features import check_capacities, linear_regime
@@ -38,10 +38,10 @@ def random_features_flow(
     target costs. As $t\to\infty$ the ridgeless values of `random_features` are reached. Cost: 5 to 50 ms for each
     factor of 4 in time, more near $\psi_1=\psi_2$.
     """
-    features = arguments.number("psi1", arguments.positive_or_infinite("psi1", psi1))
-    samples = arguments.number("psi2", arguments.positive_or_infinite("psi2", psi2))
+    features = checks.positive_or_infinite("psi1", psi1)
+    samples = checks.positive_or_infinite("psi2", psi2)
     check_capacities(np.asarray(features), np.asarray(samples))
-    times, variance = arguments.non_negative("time", time), _one("noise", noise)
+    times, variance = checks.non_negatives("time", time), _one("noise", noise)
     spectrum = linear_regime(activation_moments(activation), linear, nonlinear)
     return combine(flow_risk(spectrum, features, samples, times), times.shape, variance)
 
@@ -62,9 +62,9 @@ def random_features_spectrum_flow(
     itself for `features=inf`; `time` is a number or an array. Cost: contour nodes times eigenvalues, some seconds for
     $10^3$ eigenvalues that span many decades.
     """
-    width = arguments.number("features", arguments.positive_or_infinite("features", features))
-    count = arguments.number("samples", arguments.positive("samples", samples))
-    times, variance = arguments.non_negative("time", time), _one("noise", noise)
+    width = checks.positive_or_infinite("features", features)
+    count = checks.positive("samples", samples)
+    times, variance = checks.non_negatives("time", time), _one("noise", noise)
     spectrum = spectrum_of(eigenvalues, coefficients, tail, tail_coefficient)
     return combine(flow_risk(spectrum, width, count, times), times.shape, variance)
 
@@ -88,7 +88,7 @@ def kernel_flow(
     once if $h(0)>0$.
     """
     ratio = _positive("samples_per_dim", samples_per_dim)
-    times, variance = arguments.non_negative("time", time), _one("noise", noise)
+    times, variance = checks.non_negatives("time", time), _one("noise", noise)
     rise, rest = _one("slope", slope), _one("tail", tail)
     if rise == 0.0 and rest == 0.0:
         raise InputError("slope or tail must be positive, got a constant kernel.")
@@ -97,8 +97,8 @@ def kernel_flow(
 
 
 def _one(name: str, value: ArrayLike) -> float:
-    return arguments.number(name, arguments.non_negative(name, value))
+    return checks.non_negative(name, value)
 
 
 def _positive(name: str, value: ArrayLike) -> float:
-    return arguments.number(name, arguments.positive(name, value))
+    return checks.positive(name, value)

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.equivalent import KernelSpectrum, kernel_spectrum
 from limen.theory.kernel.equivalent_risk import ridge_risk
 from limen.theory.kernel.risk import RidgeRisk
@@ -39,11 +39,11 @@ def random_features_spectrum(
     Cost: points times eigenvalues, about 20 times. Sources: Simon et al. 2023; Defilippis, Loureiro & Misiakiewicz
     2024.
     """
-    count, width, penalty, variance = arguments.broadcast(
-        samples=arguments.positive("samples", samples),
-        features=arguments.positive_or_infinite("features", features),
-        ridge=arguments.non_negative("ridge", ridge),
-        noise=arguments.non_negative("noise", noise),
+    count, width, penalty, variance = checks.broadcast(
+        samples=checks.positives("samples", samples),
+        features=checks.positives_or_infinite("features", features),
+        ridge=checks.non_negatives("ridge", ridge),
+        noise=checks.non_negatives("noise", noise),
     )
     spectrum = spectrum_of(eigenvalues, coefficients, tail, tail_coefficient)
     return ridge_risk(spectrum, width, count, penalty / count, variance, "as many samples as features or eigenvalues")
@@ -53,11 +53,11 @@ def spectrum_of(
     eigenvalues: ArrayLike, coefficients: ArrayLike, tail: float, tail_coefficient: float
 ) -> KernelSpectrum:
     """The checked kernel spectrum, every eigenvalue counted once."""
-    values = arguments.vector("eigenvalues", eigenvalues)
-    energies = arguments.vector("coefficients", coefficients)
-    arguments.same_length("eigenvalues", values, "coefficients", energies)
-    trace = arguments.number("tail", arguments.non_negative("tail", tail))
-    rest = arguments.number("tail_coefficient", arguments.non_negative("tail_coefficient", tail_coefficient))
+    values = checks.vector("eigenvalues", eigenvalues)
+    energies = checks.vector("coefficients", coefficients)
+    checks.same_length("eigenvalues", values, "coefficients", energies)
+    trace = checks.non_negative("tail", tail)
+    rest = checks.non_negative("tail_coefficient", tail_coefficient)
     if not values.any() and trace == 0.0:
         raise InputError("eigenvalues must contain a positive number, or tail must be positive.")
     return kernel_spectrum(values, np.ones_like(values), energies, trace, rest)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.equivalent import KernelSpectrum, kernel_spectrum, least_effective_ridge
 from limen.theory.kernel.equivalent_risk import ridge_risk
 from limen.theory.kernel.risk import RidgeRisk
@@ -29,10 +29,10 @@ class Population(NamedTuple):
 def population(values: ArrayLike, weights: ArrayLike, signal: ArrayLike) -> Population:
     """The checked population of inputs and coefficients."""
     atoms, shares, energies = (
-        arguments.vector(name, value) for name, value in (("values", values), ("weights", weights), ("signal", signal))
+        checks.vector(name, value) for name, value in (("values", values), ("weights", weights), ("signal", signal))
     )
-    arguments.same_length("values", atoms, "weights", shares)
-    arguments.same_length("values", atoms, "signal", energies)
+    checks.same_length("values", atoms, "weights", shares)
+    checks.same_length("values", atoms, "signal", energies)
     if abs(shares.sum() - 1) > 1e-9:
         raise InputError(f"weights must sum to 1, got {float(shares.sum())}.")
     if not (atoms * shares > 0).any():
@@ -68,10 +68,10 @@ def ridge(
 
     Sources: Dobriban & Wager 2018; Hastie, Montanari, Rosset & Tibshirani 2022.
     """
-    gamma, penalty, variance = arguments.broadcast(
-        ratio=arguments.positive("ratio", ratio),
-        ridge=arguments.non_negative("ridge", ridge),
-        noise=arguments.non_negative("noise", noise),
+    gamma, penalty, variance = checks.broadcast(
+        ratio=checks.positives("ratio", ratio),
+        ridge=checks.non_negatives("ridge", ridge),
+        noise=checks.non_negatives("noise", noise),
     )
     spectrum = population(values, weights, signal).spectrum
     features = np.full(gamma.shape, np.inf)
@@ -92,8 +92,8 @@ def optimal_ridge(
     (Dobriban & Wager 2018). For a $\beta$ aligned with the top of $\Sigma$ and $\gamma>1$ a negative penalty can be
     better still (Wu & Xu 2020); here it is cut at 0.
     """
-    gamma = arguments.number("ratio", arguments.positive("ratio", ratio))
-    variance = arguments.number("noise", arguments.non_negative("noise", noise))
+    gamma = checks.positive("ratio", ratio)
+    variance = checks.non_negative("noise", noise)
     spectrum = population(values, weights, signal).spectrum
     if not spectrum.coefficients.any():
         return float("inf") if variance > 0 else 0.0

@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from limen.theory.kernel.arguments import plain
+from limen.checks import plain
 
 FINITE = "All values are finite."
 

@@ -41,14 +41,3 @@ def finite_array(values: Numbers, name: str) -> np.ndarray:
     if not np.isfinite(array).all():
         raise InputError(f"{name} must be finite, got {array[~np.isfinite(array)][0]}.")
     return array
-
-
-def positive(value: float, name: str) -> float:
-    """A finite positive number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{name} must be a positive number, got {value!r}.") from None
-    if not 0.0 < number < np.inf:
-        raise InputError(f"{name} must be positive, got {number}.")
-    return number

@@ -5,8 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
+from limen.checks import positive
 from limen.problem.spec import InputError
-from limen.theory.spectra.discrete_law import Numbers, discrete_law, positive
+from limen.theory.spectra.discrete_law import Numbers, discrete_law
 from limen.theory.spectra.outliers import Outlier
 from limen.theory.spectra.sampled_law import compress_samples
 from limen.theory.spectra.spectral_law import SpectralLaw
@@ -35,7 +36,7 @@ class CovarianceLaw(SpectralLaw):
             raise InputError("values must contain a positive eigenvalue, got only 0.0.")
         object.__setattr__(self, "values", atoms)
         object.__setattr__(self, "weights", probabilities)
-        object.__setattr__(self, "ratio", positive(ratio, "ratio"))
+        object.__setattr__(self, "ratio", positive("ratio", ratio))
 
     @cached_property
     def subordination(self) -> Subordination:
@@ -61,7 +62,7 @@ class CovarianceLaw(SpectralLaw):
         $|\ell-1|>\sqrt\gamma$, $\ell(1+\frac\gamma{\ell-1})$, $\frac{1-\gamma/(\ell-1)^2}{1+\gamma/(\ell-1)}$
         (Baik, Ben Arous & Péché 2005; Baik & Silverstein 2006; Paul 2007; Bai & Yao 2012).
         """
-        spike = positive(spike, "spike")
+        spike = positive("spike", spike)
         if spike in self.values:
             return None
         point = np.array([spike])
@@ -98,7 +99,7 @@ class WeightedLaw(SpectralLaw):
             raise InputError(f"resolution must be at least 0, got {resolution}.")
         object.__setattr__(self, "weights", atoms)
         object.__setattr__(self, "probabilities", masses)
-        object.__setattr__(self, "ratio", positive(ratio, "ratio"))
+        object.__setattr__(self, "ratio", positive("ratio", ratio))
         object.__setattr__(self, "resolution", float(resolution))
 
     @classmethod

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen.checks import positive
 from limen.problem.spec import InputError
-from limen.theory.spectra.discrete_law import positive
 
 TRACY_WIDOM_MEAN = -1.2065335745820
 TRACY_WIDOM_DEVIATION = 1.2679811693
@@ -46,8 +46,8 @@ class MarchenkoPastur:
     variance: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ratio", positive(self.ratio, "ratio"))
-        object.__setattr__(self, "variance", positive(self.variance, "variance"))
+        object.__setattr__(self, "ratio", positive("ratio", self.ratio))
+        object.__setattr__(self, "variance", positive("variance", self.variance))
 
     @property
     def edges(self) -> tuple[float, float]:

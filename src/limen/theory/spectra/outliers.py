@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from limen.checks import positive
 from limen.problem.spec import InputError
-from limen.theory.spectra.discrete_law import Numbers, discrete_law, finite_array, positive
+from limen.theory.spectra.discrete_law import Numbers, discrete_law, finite_array
 from limen.theory.spectra.gaussian_cells import gaussian_nodes
 from limen.theory.spectra.subordination import Subordination
 
@@ -54,7 +55,7 @@ def directional_outliers(
         if values.shape != places.shape:
             raise InputError(f"weight must hold as many g as s, got {values.size} and {places.size}.")
         probabilities, resolution = np.full(values.size, 1.0 / values.size), float(np.ptp(values)) / SAMPLE_BINS
-    found = _search(values, places[:, None], probabilities, positive(ratio, "ratio"), 1.0, resolution)
+    found = _search(values, places[:, None], probabilities, positive("ratio", ratio), 1.0, resolution)
     return [Outlier(location, overlap) for location, overlap, _ in found]
 
 
@@ -98,7 +99,7 @@ def subspace_outliers(
         discrete_law(values, masses, "weights", "probabilities")
     resolution = float(np.ptp(values)) / SAMPLE_BINS if values.size > SAMPLE_BINS else 0.0
     return _search(
-        values, places, masses, positive(ratio, "ratio"), positive(bulk_variance, "bulk_variance"), resolution
+        values, places, masses, positive("ratio", ratio), positive("bulk_variance", bulk_variance), resolution
     )
 
 

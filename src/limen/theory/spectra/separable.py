@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen.checks import positive
 from limen.problem.spec import InputError
-from limen.theory.spectra.discrete_law import Numbers, discrete_law, positive
+from limen.theory.spectra.discrete_law import Numbers, discrete_law
 
 DAMPING = 0.5
 ITERATIONS = 20_000
@@ -47,7 +48,7 @@ class SeparableLaw:
         object.__setattr__(self, "value_weights", proportions)
         object.__setattr__(self, "weights", sample_weights)
         object.__setattr__(self, "probabilities", masses)
-        object.__setattr__(self, "ratio", positive(ratio, "ratio"))
+        object.__setattr__(self, "ratio", positive("ratio", ratio))
 
     @property
     def moments(self) -> tuple[float, float]:
@@ -69,7 +70,7 @@ class SeparableLaw:
 
     def density(self, x: ArrayLike, smoothing: float) -> np.ndarray:
         r"""Density at `x` smoothed by a Cauchy kernel of half-width `smoothing`: $\frac1\pi\mathrm{Im}\,S(x+i\eta)$."""
-        height = positive(smoothing, "smoothing")
+        height = positive("smoothing", smoothing)
         return np.imag(self.stieltjes(np.asarray(x, dtype=float) + 1j * height)) / np.pi
 
     def _fixed_point(self, z: np.ndarray) -> np.ndarray:

@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen.checks import positive
 from limen.problem.spec import InputError
 from limen.theory.spectra import SubspaceOutlier, WeightedLaw, subspace_outliers
-from limen.theory.spectra.discrete_law import positive
 from limen.theory.spectra.inversion import invert_above
 from limen.theory.spectra.subordination import Subordination
 from limen.theory.thresholds.trimming import trimmed_count
@@ -173,7 +173,7 @@ def hessian_law(
     if not np.any(values):
         raise InputError("weights must contain a non-zero value, got only 0.0.")
     coordinates = checked_coordinates(hard_coordinates, values.size)
-    delta, level = positive(samples_per_dim, "samples_per_dim"), checked_level(level)
+    delta, level = positive("samples_per_dim", samples_per_dim), checked_level(level)
     order = np.argsort(values, kind="stable")
 
     def without(count: int) -> np.ndarray:
@@ -206,7 +206,7 @@ def zero_levels(
     if values.ndim != 1 or values.size == 0 or not np.isfinite(values).all():
         raise InputError(f"weights must be finite with shape (N,), got shape {values.shape}.")
     coordinates = checked_coordinates(hard_coordinates, values.size)
-    delta, epsilon = positive(samples_per_dim, "samples_per_dim"), positive(epsilon, "epsilon")
+    delta, epsilon = positive("samples_per_dim", samples_per_dim), positive("epsilon", epsilon)
     z = complex(checked_level(level), epsilon)
     law = Subordination.from_law(values / delta, np.full(values.size, 1.0 / values.size), delta)
     w = complex(invert_above(law, np.array([z]))[0]) if law.atoms.size else z

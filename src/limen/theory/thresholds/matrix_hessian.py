@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen.checks import positive
 from limen.problem.spec import InputError
-from limen.theory.spectra.discrete_law import positive
 from limen.theory.thresholds.hessian_law import checked_coordinates, checked_level
 from limen.theory.thresholds.matrix_resolvent import BranchPoint, LeftBranch, find_root, upper_kernels, upper_resolvent
 from limen.theory.thresholds.trimming import trimmed_count
@@ -188,7 +188,7 @@ def matrix_hessian_law(
     if np.abs(values - values.transpose(0, 2, 1)).max() > 1e-10 * scale:
         raise InputError("weights must be symmetric matrices, got some that are not.")
     coordinates = checked_coordinates(hard_coordinates, len(values))
-    delta, level = positive(samples_per_dim, "samples_per_dim"), checked_level(level)
+    delta, level = positive("samples_per_dim", samples_per_dim), checked_level(level)
     smallest = np.linalg.eigvalsh(values)[:, 0]
     order = np.argsort(smallest, kind="stable")
 
@@ -206,7 +206,7 @@ def matrix_zero_level(
 ) -> float:
     r"""$\lambda_{\min}\mathrm{Re}\,\Psi(z)$ at $z=$ `level` $+i\epsilon$ for matrix weights; see `zero_level`."""
     law = matrix_hessian_law(weights, hard_coordinates, samples_per_dim, level=level)
-    z = complex(law.level, positive(epsilon, "epsilon"))
+    z = complex(law.level, positive("epsilon", epsilon))
     reach = float(np.abs(np.linalg.eigvalsh(law.weights)).mean()) * (1.0 + 1.0 / law.samples_per_dim)
     alpha = upper_resolvent(law.weights, law.samples_per_dim, z, reach=reach)
     m, r = law.weights.shape[1], law.hard_coordinates.shape[1]

@@ -4,24 +4,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
+from limen import checks
 from limen.theory.kernel.classification.separability import log_half_space_labelings
-from limen.theory.kernel.sizes import one_non_negative, one_positive, probability, sample_matrix, whole
 
 
 def linear_rademacher_bound(inputs: ArrayLike, radius: float) -> float:
     r"""Bound on the Rademacher complexity of $\{x\mapsto\langle w,x\rangle:\|w\|\le\rho\}$ on `inputs` (n, d):
     $$\hat{\mathfrak R}=\frac\rho nE_\epsilon\|X^\top\epsilon\|\le\frac{\rho\|X\|_F}{n}\approx\rho\sqrt{d/n}$$
     for isotropic inputs. The mean itself is at least $1/\sqrt2$ of the bound (Latała & Oleszkiewicz 1994)."""
-    design = sample_matrix("inputs", inputs)
-    return one_positive("radius", radius) * float(np.linalg.norm(design)) / len(design)
+    design = checks.sample_matrix("inputs", inputs)
+    return checks.positive("radius", radius) * float(np.linalg.norm(design)) / len(design)
 
 
 def gaussian_linear_rademacher(dimension: int, samples: int, radius: float) -> float:
     r"""Exact mean over $n$ Gaussian inputs $N(0,I_d)$ of the Rademacher complexity of the linear ball:
     $\frac\rho{\sqrt n}\,\frac{\sqrt2\,\Gamma((d+1)/2)}{\Gamma(d/2)}$, since $X^\top\epsilon/\sqrt n\sim N(0,I_d)$."""
-    d, n = whole("dimension", dimension), whole("samples", samples)
+    d, n = checks.integer("dimension", dimension, 1), checks.integer("samples", samples, 1)
     length = np.sqrt(2.0) * np.exp(gammaln((d + 1) / 2) - gammaln(d / 2))
-    return one_positive("radius", radius) * float(length) / np.sqrt(n)
+    return checks.positive("radius", radius) * float(length) / np.sqrt(n)
 
 
 def two_layer_rademacher_bound(inputs: ArrayLike, second_layer: float) -> float:
@@ -32,8 +32,8 @@ def two_layer_rademacher_bound(inputs: ArrayLike, second_layer: float) -> float:
     The width does not enter: the supremum over $\|a\|_1\le A$ sits on one neuron. `second_layer` is $A$. For ReLU the
     truth is never below a quarter of the middle expression, since $\sigma(z)-\sigma(-z)=z$ (Bartlett & Mendelson 2002).
     """
-    design = sample_matrix("inputs", inputs)
-    return 2 * one_positive("second_layer", second_layer) * float(np.linalg.norm(design)) / len(design)
+    design = checks.sample_matrix("inputs", inputs)
+    return 2 * checks.positive("second_layer", second_layer) * float(np.linalg.norm(design)) / len(design)
 
 
 def rademacher_gap_bound(
@@ -45,16 +45,20 @@ def rademacher_gap_bound(
     `rademacher` is the complexity averaged over data, `failure` $\delta$. Not valid for unbounded losses
     (Bartlett & Mendelson 2002, theorem 8).
     """
-    complexity = one_non_negative("rademacher", rademacher)
-    n, delta = whole("samples", samples), probability("failure", failure)
-    chance = one_positive("loss_range", loss_range) * np.sqrt(np.log(2 / delta) / (2 * n))
-    return float(2 * one_positive("lipschitz", lipschitz) * complexity + chance)
+    complexity = checks.non_negative("rademacher", rademacher)
+    n, delta = checks.integer("samples", samples, 1), checks.fraction("failure", failure)
+    chance = checks.positive("loss_range", loss_range) * np.sqrt(np.log(2 / delta) / (2 * n))
+    return float(2 * checks.positive("lipschitz", lipschitz) * complexity + chance)
 
 
 def finite_class_bound(count: int, samples: int, failure: float) -> float:
     r"""With probability $1-\delta$ every one of $M$ classifiers has $|\hat R-R|\le\sqrt{\frac{\log(2M/\delta)}{2n}}$
     (Hoeffding and a union bound). `count` is $M$, `failure` $\delta$; $\hat R$ is a rate of errors."""
-    classes, n, delta = whole("count", count), whole("samples", samples), probability("failure", failure)
+    classes, n, delta = (
+        checks.integer("count", count, 1),
+        checks.integer("samples", samples, 1),
+        checks.fraction("failure", failure),
+    )
     return float(np.sqrt((np.log(2 / delta) + np.log(classes)) / (2 * n)))
 
 
@@ -63,13 +67,13 @@ def vc_rate(vc_dimension: int, samples: int) -> float:
 
     Half-spaces through the origin of $\mathbb R^d$ have $d_{VC}=d$, affine ones $d+1$.
     """
-    return float(np.sqrt(whole("vc_dimension", vc_dimension) / whole("samples", samples)))
+    return float(np.sqrt(checks.integer("vc_dimension", vc_dimension, 1) / checks.integer("samples", samples, 1)))
 
 
 def half_space_bound(dimension: int, samples: int, failure: float) -> float:
     r"""With probability $1-\delta$ all half-spaces through the origin of $\mathbb R^d$ have
     $|\hat R-R|\le\sqrt{\frac8n\log\frac{4\Pi(2n)}\delta}$, the inequality of Vapnik & Chervonenkis (1971) with the
     exact growth function $\Pi(m)=2\sum_{k<d}\binom{m-1}k$ of Cover (1965). Values above 1 say nothing."""
-    n, delta = whole("samples", samples), probability("failure", failure)
-    growth = log_half_space_labelings(2 * n, whole("dimension", dimension))
+    n, delta = checks.integer("samples", samples, 1), checks.fraction("failure", failure)
+    growth = log_half_space_labelings(2 * n, checks.integer("dimension", dimension, 1))
     return float(np.sqrt(8 / n * (np.log(4 / delta) + growth)))

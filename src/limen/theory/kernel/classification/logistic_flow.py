@@ -5,8 +5,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import solve_ivp
 from scipy.special import expit, logsumexp
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.classification.max_margin import labelled_rows, max_margin
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ def logistic_flow(rows: ArrayLike, log_times: ArrayLike, start: ArrayLike | None
     points = labelled_rows(rows)
     max_margin(points)
     instants = _instants(log_times)
-    origin = np.zeros(points.shape[1]) if start is None else np.asarray(arguments.real("start", start))
+    origin = np.zeros(points.shape[1]) if start is None else checks.reals("start", start)
     if origin.shape != points.shape[1:]:
         raise InputError(f"start must have one entry per column of rows ({points.shape[1]}), got {origin.shape}.")
     basis = np.linalg.svd(points, full_matrices=False)[2][: np.linalg.matrix_rank(points)]
@@ -69,34 +69,34 @@ def logistic_flow(rows: ArrayLike, log_times: ArrayLike, start: ArrayLike | None
 
 def log_logistic_loss(rows: ArrayLike, weights: ArrayLike) -> float | Floats:
     r"""$\log L$ of `weights` (..., d), finite even where $L=e^{-1000}$ underflows."""
-    margins = np.asarray(arguments.real("weights", weights)) @ labelled_rows(rows).T
+    margins = checks.reals("weights", weights) @ labelled_rows(rows).T
     # log(log(1 + e^-m)) is -m + O(e^-m) for large margins.
     far = margins > 36.0
     logs = np.where(far, -margins, np.log(np.logaddexp(0.0, -np.where(far, 0.0, margins))))
-    return arguments.plain(logsumexp(logs, axis=-1) - np.log(margins.shape[-1]))
+    return checks.plain(logsumexp(logs, axis=-1) - np.log(margins.shape[-1]))
 
 
 def normalized_margin(rows: ArrayLike, weights: ArrayLike) -> float | Floats:
     r"""$\min_i\langle w,\bar x_i\rangle/\|w\|$ of `weights` (..., d), none of them zero."""
-    vectors = np.asarray(arguments.real("weights", weights))
+    vectors = checks.reals("weights", weights)
     norms = np.linalg.norm(vectors, axis=-1)
     if (norms == 0).any():
         raise InputError("weights must not be zero where a margin is asked for.")
-    return arguments.plain((vectors @ labelled_rows(rows).T).min(axis=-1) / norms)
+    return checks.plain((vectors @ labelled_rows(rows).T).min(axis=-1) / norms)
 
 
 def direction_error(rows: ArrayLike, weights: ArrayLike) -> float | Floats:
     r"""$\|w/\|w\|-\hat w/\|\hat w\|\|$ of `weights` (..., d), none of them zero, from the max-margin direction."""
-    vectors = np.asarray(arguments.real("weights", weights))
+    vectors = checks.reals("weights", weights)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     if (norms == 0).any():
         raise InputError("weights must not be zero where a direction is asked for.")
     best = max_margin(rows)
-    return arguments.plain(np.linalg.norm(vectors / norms - best.weights * best.margin, axis=-1))
+    return checks.plain(np.linalg.norm(vectors / norms - best.weights * best.margin, axis=-1))
 
 
 def _instants(log_times: ArrayLike) -> Floats:
-    logs = np.atleast_1d(np.asarray(arguments.real("log_times", log_times)))
+    logs = np.atleast_1d(checks.reals_or_infinite("log_times", log_times))
     if logs.ndim != 1 or logs.size == 0 or (np.diff(logs) <= 0).any() or np.isposinf(logs).any():
         raise InputError("log_times must be an increasing list of values of log t, each below infinity.")
     return np.logaddexp(0.0, logs)

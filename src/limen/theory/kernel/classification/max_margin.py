@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog, nnls
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel.sizes import sample_matrix
 
 Floats = NDArray[np.float64]
 
@@ -129,7 +129,7 @@ def margin_asymptotics(rows: ArrayLike) -> MarginAsymptotics:
 
 def labelled_rows(rows: ArrayLike) -> Floats:
     r"""The checked matrix of labelled points $y_ix_i$, one per row."""
-    return sample_matrix("rows", rows)
+    return checks.sample_matrix("rows", rows)
 
 
 def _polished(points: Floats, weights: Floats, multipliers: Floats) -> tuple[Floats, Floats]:

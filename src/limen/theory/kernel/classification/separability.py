@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaln
 
+from limen import checks
 from limen.theory.kernel.classification.max_margin import labelled_rows, max_margin
-from limen.theory.kernel.sizes import whole
 
 
 def separable_probability(samples: int, dimension: int) -> float:
@@ -16,7 +16,7 @@ def separable_probability(samples: int, dimension: int) -> float:
     1). With an affine hyperplane replace $d$ by $d+1$. Evaluated as the incomplete beta function
     $I_{1/2}(n-d,d)$; `log_separable_probability` goes below $10^{-300}$.
     """
-    n, d = whole("samples", samples), whole("dimension", dimension)
+    n, d = checks.integer("samples", samples, 1), checks.integer("dimension", dimension, 1)
     return 1.0 if n <= d else float(betainc(n - d, d, 0.5))
 
 
@@ -26,7 +26,7 @@ def log_separable_probability(samples: int, dimension: int) -> float:
     For $d\le n/2$ the terms of the sum decrease from the last one, $\binom{n-1}{d-1}$, by the ratios
     $\frac{k}{n-k}$; beyond, the sum is a probability above $\frac12$.
     """
-    n, d = whole("samples", samples), whole("dimension", dimension)
+    n, d = checks.integer("samples", samples, 1), checks.integer("dimension", dimension, 1)
     if 2 * d >= n:
         return float(np.log(separable_probability(n, d)))
     return _log_partial_sum(n - 1, d - 1) - (n - 1) * float(np.log(2))
@@ -35,12 +35,12 @@ def log_separable_probability(samples: int, dimension: int) -> float:
 def log_half_space_labelings(samples: int, dimension: int) -> float:
     r"""$\log$ of the number of labelings of $n$ points in general position in $\mathbb R^d$ by half-spaces through the
     origin, $2\sum_{k<d}\binom{n-1}k$: their growth function. It is $n\log2$ for $n\le d$, so $d_{VC}=d$."""
-    return log_separable_probability(samples, dimension) + whole("samples", samples) * float(np.log(2))
+    return log_separable_probability(samples, dimension) + checks.integer("samples", samples, 1) * float(np.log(2))
 
 
 def capacity_transition(dimension: int) -> int:
     r"""$n=2d$, where half of all labelings of $n$ points in general position are separable."""
-    return 2 * whole("dimension", dimension)
+    return 2 * checks.integer("dimension", dimension, 1)
 
 
 def perceptron_mistake_bound(rows: ArrayLike) -> float:

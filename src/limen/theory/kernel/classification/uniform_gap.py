@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel.sizes import one_non_negative, one_positive
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ def uniform_gap(ratio: float, radius: float, noise: float, signal: float = 1.0) 
 
     `ratio` $\gamma$, `radius` $\rho$, `noise` $\sigma^2$, `signal` $r$. Cost: one scalar root.
     """
-    gamma = one_positive("ratio", ratio)
-    rho = one_positive("radius", radius)
-    variance = one_non_negative("noise", noise)
-    size = one_non_negative("signal", signal)
+    gamma = checks.positive("ratio", ratio)
+    rho = checks.positive("radius", radius)
+    variance = checks.non_negative("noise", noise)
+    size = checks.non_negative("signal", signal)
     above, below = (_supremum(sign, gamma, rho**2, variance, size**2) for sign in (1.0, -1.0))
     return UniformGap(above, below)
 
@@ -62,9 +62,9 @@ def least_squares_gap(ratio: float, noise: float, signal: float = 1.0) -> FitGap
     $R=r^2(1-\frac1\gamma)+\frac{\sigma^2\gamma}{\gamma-1}$ and
     $\|\hat\theta\|^2=\frac{r^2}\gamma+\frac{\sigma^2}{\gamma-1}$. $\gamma=1$ is refused: the fit is infinite.
     """
-    gamma = one_positive("ratio", ratio)
-    variance = one_non_negative("noise", noise)
-    energy = one_non_negative("signal", signal) ** 2
+    gamma = checks.positive("ratio", ratio)
+    variance = checks.non_negative("noise", noise)
+    energy = checks.non_negative("signal", signal) ** 2
     if gamma == 1.0:
         raise InputError("ratio must not be 1, where least squares diverges, got 1.0.")
     if gamma < 1:

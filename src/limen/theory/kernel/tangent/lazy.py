@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize_scalar
 
+from limen import checks
 from limen.gaussian.functions import as_function
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 
 _REACH = 40.0  # where the second derivative is searched
 
@@ -39,7 +39,7 @@ class LazyBounds:
 
     def loss_factor(self, times: ArrayLike) -> NDArray[np.float64]:
         r"""The bound on $\hat R_t/\hat R_0$ at each time of the flow."""
-        return np.exp(-self.rate * arguments.non_negative("times", times))
+        return np.exp(-self.rate * checks.non_negatives("times", times))
 
 
 def lazy_bounds(residual: float, sigma_min: float, sigma_max: float, lipschitz: float, samples: int) -> LazyBounds:
@@ -57,10 +57,10 @@ def lazy_bounds(residual: float, sigma_min: float, sigma_max: float, lipschitz: 
     $\Lambda,\sigma\propto\alpha$, the condition $\propto\alpha^{-1}$. Sources: Chizat, Oyallon & Bach 2019; Bartlett,
     Montanari & Rakhlin 2021.
     """
-    start = arguments.number("residual", arguments.non_negative("residual", residual))
-    least = arguments.number("sigma_min", arguments.positive("sigma_min", sigma_min))
-    most = arguments.number("sigma_max", arguments.positive("sigma_max", sigma_max))
-    curvature = arguments.number("lipschitz", arguments.non_negative("lipschitz", lipschitz))
+    start = checks.non_negative("residual", residual)
+    least = checks.positive("sigma_min", sigma_min)
+    most = checks.positive("sigma_max", sigma_max)
+    curvature = checks.non_negative("lipschitz", lipschitz)
     if most < least:
         raise InputError(f"sigma_max must be at least sigma_min = {least}, got {most}.")
     if samples < 1:
@@ -86,15 +86,13 @@ def two_layer_lipschitz(
 
     `inputs` $X$ is (n, d), `width` $m$. Activations with a kink or an unbounded second derivative are refused.
     """
-    x = arguments.real("inputs", inputs)
+    x = checks.reals("inputs", inputs)
     if x.ndim != 2 or x.size == 0:
         raise InputError(f"inputs must be a matrix with one input per row, got shape {x.shape}.")
     if width < 1:
         raise InputError(f"width must be at least 1, got {width}.")
-    scale = arguments.number("alpha", arguments.positive("alpha", alpha))
-    weight = arguments.number(
-        "largest_output_weight", arguments.positive("largest_output_weight", largest_output_weight)
-    )
+    scale = checks.positive("alpha", alpha)
+    weight = checks.positive("largest_output_weight", largest_output_weight)
     size = float(np.linalg.norm(x, 2)) * float(np.linalg.norm(x, axis=1).max())
     return scale * weight / np.sqrt(width) * largest_second_derivative(activation) * size
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 
 Floats = NDArray[np.float64]
 _ROUNDING = 1e-10  # eigenvalues this far below zero, relative to the largest, are rounding of a Gram matrix
@@ -45,7 +45,7 @@ def linearized_training(
     by $O(1/m)$. Cost: one `eigh`, then $O(n(n+m))$ per time. Source: Lee et al. 2019.
     """
     problem = _checked(kernel, labels, outputs, cross_kernel, cross_outputs)
-    moments = np.atleast_1d(arguments.non_negative("times", times))
+    moments = np.atleast_1d(checks.non_negatives("times", times))
     samples = len(problem.eigenvalues)
     return problem.fitted([-np.expm1(-t / samples * problem.eigenvalues) for t in moments], moments / samples)
 
@@ -65,8 +65,8 @@ def linearized_descent(
     to report; the rest as in `linearized_training`.
     """
     problem = _checked(kernel, labels, outputs, cross_kernel, cross_outputs)
-    eta = arguments.number("step", arguments.positive("step", step))
-    counts = np.atleast_1d(arguments.non_negative("steps", steps))
+    eta = checks.positive("step", step)
+    counts = np.atleast_1d(checks.non_negatives("steps", steps))
     if (counts != np.round(counts)).any():
         raise InputError(f"steps must be whole numbers, got {float(counts[counts != np.round(counts)][0])}.")
     samples = len(problem.eigenvalues)
@@ -143,7 +143,7 @@ def _checked(
     cross_kernel: ArrayLike | None,
     cross_outputs: ArrayLike | None,
 ) -> _Eigenproblem:
-    matrix, target = arguments.real("kernel", kernel), arguments.real("labels", labels)
+    matrix, target = checks.reals("kernel", kernel), checks.reals("labels", labels)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
         raise InputError(f"kernel must be a square matrix, got shape {matrix.shape}.")
     size = float(np.max(np.abs(matrix)))
@@ -158,7 +158,7 @@ def _checked(
     start = _like("outputs", outputs, target.shape)
     cross = new = None
     if cross_kernel is not None:
-        cross = arguments.real("cross_kernel", cross_kernel)
+        cross = checks.reals("cross_kernel", cross_kernel)
         if cross.ndim != 2 or cross.shape[1] != len(matrix):
             raise InputError(f"cross_kernel must have {len(matrix)} columns, got shape {cross.shape}.")
         new = _like("cross_outputs", cross_outputs, (len(cross), *target.shape[1:])).reshape(len(cross), -1)
@@ -172,7 +172,7 @@ def _checked(
 def _like(name: str, value: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
     if value is None:
         return np.zeros(shape)
-    array = arguments.real(name, value)
+    array = checks.reals(name, value)
     if array.shape != shape:
         raise InputError(f"{name} must have shape {shape}, got {array.shape}.")
     return array

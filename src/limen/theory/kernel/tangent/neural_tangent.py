@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen import checks
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.tangent.layer_duals import LayerDual, layer_dual
 from limen.theory.kernel.tangent.tabulated_dual import BlockMoments, Floats
 
@@ -116,7 +116,7 @@ def _next(duals: LayerDual, variances: Floats, strength: float, offset: float) -
 
 
 def _inputs(name: str, value: ArrayLike) -> Floats:
-    array = arguments.real(name, value)
+    array = checks.reals(name, value)
     if array.ndim != 2 or array.size == 0:
         raise InputError(f"{name} must be a matrix with one input per row, got shape {array.shape}.")
     if not np.isfinite(array).all():
@@ -125,5 +125,5 @@ def _inputs(name: str, value: ArrayLike) -> Floats:
 
 
 def _scales(weight_variance: float, bias: float) -> tuple[float, float]:
-    strength = arguments.number("weight_variance", arguments.positive("weight_variance", weight_variance))
-    return strength, arguments.number("bias", arguments.non_negative("bias", bias)) ** 2
+    strength = checks.positive("weight_variance", weight_variance)
+    return strength, checks.non_negative("bias", bias) ** 2

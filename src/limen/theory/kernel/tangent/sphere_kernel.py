@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen import checks
 from limen.precision import in_double
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.tangent.layer_duals import LayerDual, layer_dual
 from limen.theory.kernel.tangent.neural_tangent import check_architecture
 from limen.theory.kernel.tangent.tabulated_dual import BlockMoments
@@ -40,7 +40,7 @@ class SphereKernel:
     @in_double
     def __call__(self, cosine: ArrayLike) -> NDArray[np.float64]:
         """$h(u)$ for cosines in [-1, 1], in their shape."""
-        u = arguments.real("cosine", cosine)
+        u = checks.reals("cosine", cosine)
         if np.any(np.abs(u) > 1 + 1e-12):
             raise InputError(f"cosine must be between -1 and 1, got {float(u.flat[np.argmax(np.abs(u))])}.")
         covariance = (self._strength * np.clip(u, -1.0, 1.0) + self._offset).reshape(1, -1)
@@ -67,8 +67,8 @@ def sphere_kernel(
     $h'(0)=2$, $h(1)=4$ for two layers. Milliseconds in closed form, about 1 s per layer otherwise.
     """
     check_architecture(depth, layers)
-    strength = arguments.number("weight_variance", arguments.positive("weight_variance", weight_variance))
-    offset = arguments.number("bias", arguments.non_negative("bias", bias)) ** 2
+    strength = checks.positive("weight_variance", weight_variance)
+    offset = checks.non_negative("bias", bias) ** 2
     variance, covariance, rate = strength + offset, offset, strength
     on_diagonal, theta, theta_rate = variance, covariance, rate
     if layers == "last" and depth > 1:

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen import checks
 from limen.problem.spec import InputError
-from limen.theory.kernel import arguments
 from limen.theory.kernel.random_features_spectrum import random_features_spectrum
 from limen.theory.kernel.risk import RidgeRisk
 from limen.theory.kernel.tangent.sphere_kernel import SphereKernel, sphere_kernel
@@ -44,7 +44,7 @@ def tangent_model(
     if dimension != int(dimension) or dimension < 1:
         raise InputError(f"dimension must be a whole number of at least 1, got {dimension}.")
     kernel = tangent_kernel(activation)
-    energy = arguments.number("linear", arguments.real("linear", linear)) ** 2
+    energy = checks.number("linear", linear) ** 2
     spectrum = np.full(int(dimension), kernel.slope / dimension)
     energies = np.full(int(dimension), energy / dimension)
     # an affine activation has no remainder; rounding must not make it negative
