@@ -1,4 +1,4 @@
-"""Sphinx configuration; gallery and reference are made from the code itself before the pages are read."""
+"""Sphinx configuration; gallery, tutorials and reference are made before the pages are read."""
 
 import sys
 from pathlib import Path
@@ -20,13 +20,15 @@ html_title = "limen"
 
 
 def setup(app: object) -> None:
-    """Writes the gallery and the reference."""
+    """Writes the gallery, the tutorials and the reference."""
     from gallery_pages import write_gallery
     from reference_pages import write_reference
+    from tutorial_pages import write_tutorials
 
     def write(app: object) -> None:
         source = Path(app.srcdir)  # pyright: ignore
         write_gallery(source / "gallery")
         write_reference(source / "reference")
+        write_tutorials(source / "notebooks", source / "tutorials")
 
     app.connect("builder-inited", write)  # pyright: ignore

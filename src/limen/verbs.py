@@ -1,12 +1,14 @@
 """The first two of the four verbs, predict and simulate, and what applies to a problem."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, overload
+
+import numpy as np
 
 from limen.checks import seed_list, whole
 from limen.citations import bibtex
 from limen.method import Method, choose
-from limen.problem import Spec, TwoLayer
+from limen.problem import InputError, Spec, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Result
 from limen.simulation.registry import REDUCTIONS, SIMULATORS
@@ -28,11 +30,14 @@ def predict(problem: Spec, times: Any, theory: str | Method | None = None, **opt
     _check_labels(problem)
     method = choose(THEORIES.named(theory, problem), problem, theory, "theory")
     method.check_options(options)
+    if np.ndim(options.get("d", 0)):
+        raise InputError(f"d must be one size for a prediction, got {options['d']!r}: predict each by itself.")
     if "seeds" in options:
         options["seeds"] = seed_list(options["seeds"])
     return method.run(problem, time_grid(times, _counts_steps(problem)), **options)
 
 
+@overload
 def simulate(
     problem: Spec,
     times: Any,
@@ -41,18 +46,44 @@ def simulate(
     simulator: str | Method | None = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     **options: Any,
-) -> Result:
+) -> Result: ...
+
+
+@overload
+def simulate(
+    problem: Spec,
+    times: Any,
+    d: Sequence[int],
+    seeds: int | Sequence[int] = 8,
+    simulator: str | Method | None = None,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+    **options: Any,
+) -> list[Result]: ...
+
+
+def simulate(
+    problem: Spec,
+    times: Any,
+    d: int | Sequence[int] | None = None,
+    seeds: int | Sequence[int] = 8,
+    simulator: str | Method | None = None,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+    **options: Any,
+) -> Result | list[Result]:
     """The same training at finite size, once per seed.
 
     Args:
-        d: the dimension; left out where the problem has one of its own (`SelfAttention`).
+        d: the dimension; left out where the problem has one of its own (`SelfAttention`). A list of sizes gives one
+            result for each, as `compare` takes them.
         seeds: `8` means seeds 0..7; or a list of seeds.
         simulator: the name of a simulator, or a `limen.Method`; by default the first that applies. One-pass problems
             above d = 20,000 are run by the exact chain of their overlaps, unless an option only d-dimensional training
             has is given (spiked tensors above a million entries of one sample).
         progress: wraps the seeds to show progress, e.g. `rich.progress.track`.
-        options: the simulator's own.
+        options: the simulator's own; `keep="weights"` keeps what two-layer networks have become.
     """
+    if d is not None and np.ndim(d):
+        return [simulate(problem, times, size, seeds, simulator, progress, **options) for size in _sizes(d)]
     d = whole("d", getattr(problem, "d", None) if d is None else d)
     _check_labels(problem)
     method = choose(SIMULATORS.named(simulator, problem), problem, simulator, "simulator")
@@ -66,6 +97,10 @@ def simulate(
 
 def theories(problem: Spec) -> dict[str, str]:
     """Every theory by name: "applies", or why it does not."""
+    try:
+        _check_labels(problem)
+    except InputError as error:
+        return {method.name: str(error) for method in THEORIES}
     return {method.name: method.refuses(problem) or "applies" for method in THEORIES}
 
 
@@ -84,6 +119,13 @@ def _check_labels(problem: Any) -> None:
         from limen.link.label_points import check_labels
 
         check_labels(problem.target)
+
+
+def _sizes(d: Any) -> list[int]:
+    sizes = [whole("d", size) for size in d]
+    if not sizes or len(set(sizes)) != len(sizes):
+        raise InputError(f"d must be one size or several different ones, got {list(d)!r}.")
+    return sizes
 
 
 def _counts_steps(problem: Any) -> bool:

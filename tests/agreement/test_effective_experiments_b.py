@@ -35,7 +35,7 @@ def test_noiseless_networks_win_as_often_as_their_signs_say():
     assert comparison.verdict != "disagrees", comparison
     assert comparison["success"].band < 0.2, comparison
     # One neuron fewer draws lots.
-    odds = [effective.success_probability(XorMixture(int(width) - 1, math.inf, 0.05, 1.0)) for width in LOTTERY.widths]
+    odds = [effective.lottery_probability(XorMixture(int(width) - 1, math.inf, 0.05, 1.0)) for width in LOTTERY.widths]
     planted = replace(theory, dataset=theory.dataset.assign(success=("width", odds)))
     assert LOTTERY.compare(planted, simulation).verdict == "disagrees"
 

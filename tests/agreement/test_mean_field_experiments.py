@@ -10,7 +10,7 @@ from limen.experiments.one_pass.mean_field_committee import MeanFieldCommittee
 from limen.experiments.one_pass.overparametrized_committee import OverparametrizedCommittee
 from limen.problem import InputError
 from limen.result import merge
-from limen.theory.one_pass.success import success_probability
+from limen.theory.one_pass.zero_risk import zero_risk_probability
 
 pytestmark = pytest.mark.slow
 
@@ -57,15 +57,15 @@ def test_sgd_succeeds_where_the_flow_does():
 @pytest.mark.slow
 def test_square_committees_need_as_many_students_as_teachers():
     """Below k the best risk is that of the dropped direction; from k on every start reaches zero."""
-    few = success_probability(2, 3, "square", d=20, runs=6)
+    few = zero_risk_probability(2, 3, "square", d=20, runs=6)
     assert few.ok
-    assert float(few.dataset.success_probability) == 0.0
+    assert float(few.dataset.zero_risk_probability) == 0.0
     assert float(few.dataset.trapped) == 1.0
     # Best rank-2 fit of I/3 under (tr A)^2/2 + tr A^2: A = diag(x, x, -1/3), x = 1/12.
     expected = 0.5 * (2 / 12 - 1 / 3) ** 2 + 2 / 144 + 1 / 9
     np.testing.assert_allclose(few.dataset.excess_risk, expected, rtol=1e-6)
-    enough = success_probability(3, 3, "square", d=20, runs=6)
-    assert float(enough.dataset.success_probability) == 1.0
+    enough = zero_risk_probability(3, 3, "square", d=20, runs=6)
+    assert float(enough.dataset.zero_risk_probability) == 1.0
     assert 0.0 < float(enough.dataset.standard_error) < 0.2
 
 
@@ -73,19 +73,19 @@ def test_square_committees_need_as_many_students_as_teachers():
 def test_a_spare_student_frees_relu_committees():
     """Spurious minima exist from k = 6 on (Safran & Shamir 2018) and are met by some runs at p = k, by hardly any with
     one student more; no run is left undecided."""
-    found = success_probability(8, 8, "relu", d=40, runs=256)
+    found = zero_risk_probability(8, 8, "relu", d=40, runs=256)
     assert found.ok
     assert 0.03 < float(found.dataset.trapped) < 0.15
-    spare = success_probability(9, 8, "relu", d=40, runs=128)
+    spare = zero_risk_probability(9, 8, "relu", d=40, runs=128)
     assert spare.ok
     assert float(spare.dataset.trapped) < 0.03
 
 
 def test_what_is_refused():
     with pytest.raises(InputError, match="d must be a whole number of at least width"):
-        success_probability(4, 3, d=6)
+        zero_risk_probability(4, 3, d=6)
     with pytest.raises(InputError, match="runs must be a whole number"):
-        success_probability(4, 3, runs=0)
+        zero_risk_probability(4, 3, runs=0)
     with pytest.raises(ValueError, match="d must be at least students"):
         MeanFieldCommittee(d=20)
     with pytest.raises(ValueError, match="must be at most"):

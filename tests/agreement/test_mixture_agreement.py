@@ -175,4 +175,4 @@ def test_success_is_measured_beside_the_sign_signature_value():
     found = float(np.mean(effective.occupied_clusters(run) == 4))
     error = math.sqrt(0.145 * 0.855 / 640)
     assert abs(found - 0.145) < 3.5 * math.hypot(error, 0.014)
-    assert found - effective.success_probability(problem) > 3.0 * error
+    assert found - effective.lottery_probability(problem) > 3.0 * error

@@ -175,11 +175,11 @@ def test_sixteen_sets_from_five_neurons_on():
 
 
 def test_success_probability_counts_signatures():
-    assert effective.success_probability(XorMixture(4, INF, 0.05, 1.0)) == pytest.approx(3 / 32, abs=1e-15)
+    assert effective.lottery_probability(XorMixture(4, INF, 0.05, 1.0)) == pytest.approx(3 / 32, abs=1e-15)
     for width in (3, 5):
         all_four = [len(set(signs)) == 4 for signs in itertools.product(range(4), repeat=width)]
-        assert effective.success_probability(XorMixture(width, INF, 0.05, 1.0)) == pytest.approx(np.mean(all_four))
-    wide = effective.success_probability(XorMixture(30, 20.0, 0.05, 1.0))
+        assert effective.lottery_probability(XorMixture(width, INF, 0.05, 1.0)) == pytest.approx(np.mean(all_four))
+    wide = effective.lottery_probability(XorMixture(30, 20.0, 0.05, 1.0))
     assert wide == pytest.approx(1 - 4 * 0.75**30, abs=1e-8)
 
 
@@ -360,7 +360,7 @@ WRONG = [
     (lambda: GaussianMixture(2, 1.0, 0.05, 1.0, mean_gram=((1, 0),)), "mean_gram must have shape"),
     (lambda: GaussianMixture(2, 1.0, 0.05, 1.0, mean_gram=((1, 0.1), (0.2, 1))), "mean_gram must be symmetric"),
     (lambda: effective.fixed_point_sets(XorMixture(4, 1.0, 0.125, 1.0)), "only the origin"),
-    (lambda: effective.success_probability(XorMixture(4, 1.0, 0.2, 1.0)), "penalty must lie between 0 and 1/8"),
+    (lambda: effective.lottery_probability(XorMixture(4, 1.0, 0.2, 1.0)), "penalty must lie between 0 and 1/8"),
     (lambda: effective.cluster_mass(XorMixture(4, 1.0, 0.0, 1.0)), "penalty must lie between 0 and 1/8"),
     (lambda: effective.fixed_point(GaussianMixture(3, INF, 0.0, 1.0)), "penalty must be positive"),
     (lambda: effective.fixed_point(GaussianMixture(3, 5.0, 0.1, 1.0)), "sharpness must be inf"),

@@ -24,7 +24,7 @@ def test_population_loss_of_one_hermite_degree(link, size, degree, noise):
     np.testing.assert_allclose(effective.population_loss(problem, M), size * (1 - M**degree) + noise, atol=1e-11)
     slope = -size * degree * M ** (degree - 1)
     np.testing.assert_allclose(effective.population_slope(problem, M), slope, atol=1e-10)
-    assert effective.information_exponent(problem) == degree
+    assert effective.drift_exponent(problem) == degree
     assert SphereDrift(problem).leading == pytest.approx(size * degree, rel=1e-12)
 
 
@@ -33,7 +33,7 @@ def test_relu_and_a_general_pair():
     np.testing.assert_allclose(
         effective.population_slope(relu, M), -(np.pi - np.arccos(M)) / np.pi, rtol=1e-12, atol=1e-14
     )
-    assert effective.information_exponent(relu) == 1
+    assert effective.drift_exponent(relu) == 1
     # sign against z: E[sign(G1) G2] = m sqrt(2/pi)
     pair = SingleIndex("sign(z)", "z", noise=0.5)
     expected = 1 + 1 + 0.5 - 2 * M * np.sqrt(2 / np.pi)
@@ -83,7 +83,7 @@ def test_binary_mixture():
     curvature = (effective.population_slope(fair, step) - effective.population_slope(fair, -step)) / (2 * step)
     assert curvature == pytest.approx(-0.6057055, abs=2e-7)
     assert SphereDrift(fair).leading == pytest.approx(0.6057055, abs=5e-8)
-    assert (effective.information_exponent(fair), effective.information_exponent(biased)) == (2, 1)
+    assert (effective.drift_exponent(fair), effective.drift_exponent(biased)) == (2, 1)
     difference = effective.population_loss(biased, 0.3 + 1e-5) - effective.population_loss(biased, 0.3 - 1e-5)
     assert effective.population_slope(biased, 0.3) == pytest.approx(difference / 2e-5, rel=1e-8)
     # the other component is the same problem
@@ -331,9 +331,9 @@ def test_an_exploding_tensor_is_reported():
         (lambda: effective.hitting_time(OnlinePCA(2.0, 0.5), 1000, 0.5, 1.0), "quantiles must lie between 0 and 1"),
         (lambda: effective.hitting_time(OnlinePCA(2.0, 0.5), 2, 0.5, 0.5), "N must be a whole number"),
         (lambda: effective.fixed_point(SpikedTensor(3, 2.0, 1.0)), "signal must be greater than the critical 3.0792"),
-        (lambda: effective.information_exponent(SingleIndex("z", "-z")), "repelled"),
-        (lambda: effective.information_exponent(SingleIndex("z**2", "-z**2")), "repelled"),
-        (lambda: effective.information_exponent(SingleIndex("z", "z**2")), "share none"),
+        (lambda: effective.drift_exponent(SingleIndex("z", "-z")), "repelled"),
+        (lambda: effective.drift_exponent(SingleIndex("z**2", "-z**2")), "repelled"),
+        (lambda: effective.drift_exponent(SingleIndex("z", "z**2")), "share none"),
         (lambda: effective.population_loss(SingleIndex("z", "sign(z)"), 0.5), "student_link must be continuous"),
         (lambda: effective.population_loss(OnlinePCA(1.0, 0.1), 1.5), "between -1 and 1"),
         (lambda: effective.population_loss(SpikedTensor(2, 1.0, 1.0), 0.5), "problem must be a SingleIndex"),

@@ -68,7 +68,7 @@ def test_the_lottery_pairs_widths_with_their_odds():
     theory = lottery.theory()
     assert theory.dataset.success.values[0] == pytest.approx(3 / 32)
     assert lottery.headline(theory)["theory"]["success_6"] == pytest.approx(
-        effective.success_probability(XorMixture(6, math.inf, 0.05, 1.0))
+        effective.lottery_probability(XorMixture(6, math.inf, 0.05, 1.0))
     )
 
 

@@ -1,13 +1,13 @@
 """What is recorded of a training: observables inside the compiled loop, and the result made of them."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import xarray as xr
 
 from limen.precision import in_double
-from limen.problem import TwoLayer
+from limen.problem import InputError, TwoLayer
 from limen.simulation.population_loss import population_losses
 from limen.simulation.two_layer_gradient import Weights
 
@@ -26,6 +26,28 @@ class Observables(NamedTuple):
 def observe(weights: Weights, frame: jax.Array) -> Observables:
     """The observables of given weights; `frame` (k, d) holds the latent directions."""
     return Observables(weights.first @ frame.T, weights.first @ weights.first.T, weights.second)
+
+
+def check_keep(keep: str, times: int, width: int, d: int) -> bool:
+    """Whether trained weights are wanted: `keep` is "weights", or empty. More than fit in memory are refused."""
+    if keep not in ("", "weights"):
+        raise InputError(f'keep must be "weights" or left out, got {keep!r}.')
+    size = 8.0 * times * width * d
+    if keep and size > LARGEST_STORED_BYTES:
+        raise InputError(
+            f"times must be fewer to keep the weights: {times} times of {width} neurons in d = {d} take "
+            f"{size / 1e9:.1f} GB, and must stay below {LARGEST_STORED_BYTES / 1e9:g} GB."
+        )
+    return bool(keep)
+
+
+def with_weights(dataset: xr.Dataset, path: Any, frame: Any) -> xr.Dataset:
+    """The dataset with `first_layer` (seed, time, neuron, input), and the `direction`s (seed, latent, input) of the
+    target among the inputs; `path` (time, m, d), `frame` (k, d)."""
+    return dataset.assign(
+        first_layer=(("seed", "time", "neuron", "input"), np.asarray(path)[None]),
+        direction=(("seed", "latent", "input"), np.asarray(frame)[None]),
+    )
 
 
 def stores_weights(times: int, width: int, d: int, itemsize: int) -> bool:

@@ -15,7 +15,7 @@ from limen.problem import InputError, XorMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.xor_clusters import occupied_clusters
 from limen.simulation.effective.xor_networks import train_networks
-from limen.theory.effective.mixtures.xor_fixed_points import success_probability
+from limen.theory.effective.mixtures.xor_fixed_points import lottery_probability
 
 MOST_WIDTH = 32
 
@@ -67,7 +67,7 @@ class XorLottery(Experiment):
         return XorMixture(width=width, sharpness=sharpness, penalty=self.penalty, step=self.step)
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        values = [success_probability(self.problem(int(width), math.inf)) for width in self.widths]
+        values = [lottery_probability(self.problem(int(width), math.inf)) for width in self.widths]
         dataset = xr.Dataset({"success": ("width", values)}, coords={"width": list(self.widths)})
         status = "sign-signature probability at infinite sharpness."
         return Findings(dataset, True, status)
@@ -90,7 +90,7 @@ class XorLottery(Experiment):
 
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
         widths = np.arange(1, int(max(self.widths)) + 2)
-        line = [success_probability(self.problem(int(width), math.inf)) for width in widths]
+        line = [lottery_probability(self.problem(int(width), math.inf)) for width in widths]
         marks: list[Mark] = [Line(widths, line, r"initial signs, $p_K$")]
         if simulation is not None:
             data = simulation.dataset

@@ -17,7 +17,7 @@ from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
 from limen.theory.one_pass.committee import committee_population
-from limen.theory.one_pass.success import REACHED, UNDECIDED, flow_outcomes
+from limen.theory.one_pass.zero_risk import REACHED, UNDECIDED, flow_outcomes
 
 HORIZON, CURVE_POINTS = 2000.0, 40
 

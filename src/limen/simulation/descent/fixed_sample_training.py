@@ -152,7 +152,7 @@ def training_findings(
     status = f"{what} on n = {n} samples in d = {d}."
     if isinstance(problem.algorithm, Entrywise):
         status = f"{status[:-1]}; {plain_units(problem.algorithm, d)}."
-    if record.path is None:
+    if record.path is None or not keeps_path(setting, times):
         status = f"{status[:-1]}; two-time correlations left out (too many times and neurons: take fewer times)."
     else:
         dims = ("seed", "time", "time2", "neuron", "neuron2")

@@ -1,5 +1,7 @@
 """Descent of a two-layer network on a fixed sample in d dimensions: every rule, whole sample or mini-batches."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from limen.method import Method
@@ -18,6 +20,7 @@ from limen.simulation.descent.fixed_sample_training import (
 )
 from limen.simulation.descent.sharded_sample import row_mesh
 from limen.simulation.descent.training_steps import batch_size, train
+from limen.simulation.training_record import check_keep, with_weights
 
 CITATIONS = ("montanari2026",)
 
@@ -30,6 +33,7 @@ def solve(
     seed: int,
     dtype: str = "float32",
     devices: int = 1,
+    keep: str = "",
 ) -> Findings:
     r"""Trains one network with
 
@@ -44,7 +48,8 @@ def solve(
 
     Beside overlaps, Gram matrix, second layer and losses: `correlation` $=\theta_j(t)\cdot\theta_l(t')$, left out (and
     the status says so) when the first layers at all $T$ times exceed 1 GB or $(Tm)^2>4\cdot10^6$. Test loss and excess
-    risk are on Gaussian inputs of the same covariance, whatever the law of the entries of $x$.
+    risk are on Gaussian inputs of the same covariance, whatever the law of the entries of $x$. With `keep="weights"`
+    also `first_layer` (seed, time, neuron, input) and the target's `direction` (seed, latent, input).
 
     Cost: $4nmd$ operations a step on the whole sample, inputs read from memory once; memory $nd$ numbers of `dtype`, at
     most 8 GB per device. Train loss comes with the gradient: recording every step costs one step more in all. With
@@ -53,7 +58,8 @@ def solve(
     """
     mesh = row_mesh(devices)
     setting = prepare(problem, d, seed, dtype, mesh)
-    observe = recorded_with_path if keeps_path(setting, times) else recorded
+    kept = check_keep(keep, times.size, problem.network.width, d)
+    observe = recorded_with_path if kept or keeps_path(setting, times) else recorded
     record = train(problem, setting, times, seed, observe, mesh)
     algorithm, n = problem.algorithm, sample_size(problem, d, dtype, devices)
     assert isinstance(algorithm, Descent)
@@ -63,7 +69,7 @@ def solve(
     if batch is not None:
         per_epoch = n / batch if algorithm.replacement else n // batch
         found.dataset.coords["epoch"] = ("time", times / per_epoch)
-    return found
+    return replace(found, dataset=with_weights(found.dataset, record.path, setting.frame)) if kept else found
 
 
 def _name(problem: TwoLayer) -> str:

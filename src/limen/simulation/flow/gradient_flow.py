@@ -17,6 +17,7 @@ from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_si
 from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
 from limen.simulation.flow.sphere_flow import RiskAndGradient, SphereFlow, flow_path
 from limen.simulation.population_loss import population_losses
+from limen.simulation.training_record import check_keep, with_weights
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, risk_and_gradient
 from limen.simulation.work import check_flow_work
 
@@ -41,6 +42,7 @@ def solve(
     d: int,
     seed: int,
     tolerance: float = 1e-5,
+    keep: str = "",
 ) -> Findings:
     r"""Trains one network by
 
@@ -51,7 +53,8 @@ def solve(
     trains it. Variables: `train_loss` ($\hat R$), `test_loss` on fresh Gaussian inputs with label noise (from the
     overlaps), and by group of neurons that start alike `second_layer`, `overlap`, `gram` (two different neurons);
     `correlation` $=\frac1m\sum_j\langle w_j(t),w_j(t')\rangle$. `tolerance` is the local error of a step, relative to
-    the length of a neuron.
+    the length of a neuron. With `keep="weights"` also `first_layer` (seed, time, neuron, input) and the target's
+    `direction` (seed, latent, input).
 
     Cost: $4nmd$ operations a gradient, some hundred gradients per decade of time until $t$ times the largest rate is
     $10^3$, then in proportion to $\sqrt t$; runs of hours are refused. Double precision, $8nd$ bytes. Setting:
@@ -60,6 +63,7 @@ def solve(
     check_tolerance(tolerance)
     n, k, width = sample_size(problem, d, "float64"), problem.target.latents, problem.network.width
     check_path(times.size, width, d)
+    kept = check_keep(keep, times.size, width, d)
     law = problem.inputs.law
     frame = spread(np.eye(k, d), k, seed, law)
     start = spread(start_weights(problem, d, seed), k, seed, law)
@@ -71,6 +75,8 @@ def solve(
     overlap, gram = path.first @ frame.T, path.first @ np.swapaxes(path.first, 1, 2)
     test, _, _ = population_losses(problem, overlap, gram, path.second)
     dataset = group_dataset(problem, times, seed, path, test, overlap, gram).assign_attrs(n=n)
+    if kept:
+        dataset = with_weights(dataset, path.first, frame)
     status, statistics = flow_outcome(path, f"gradient flow on n = {n} samples in d = {d}.")
     return Findings(dataset, path.finished, status, statistics)
 

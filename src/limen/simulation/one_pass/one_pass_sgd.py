@@ -20,7 +20,14 @@ from limen.result import Findings
 from limen.simulation.block_record import block_dataset, observe_blocks
 from limen.simulation.data import draw_inputs, draw_labels, spread
 from limen.simulation.record import diverged, record_blocks
-from limen.simulation.training_record import Observables, observe, stayed_finite, training_dataset
+from limen.simulation.training_record import (
+    Observables,
+    check_keep,
+    observe,
+    stayed_finite,
+    training_dataset,
+    with_weights,
+)
 from limen.simulation.two_layer_gradient import Functions, Weights, functions_of, loss_and_gradient
 from limen.simulation.work import check_sgd_work
 
@@ -46,11 +53,12 @@ def refuses(problem: object) -> str | None:
     return None
 
 
-def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
+def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "") -> Findings:
     r"""Trains one network, $O(md)$ per sample, and reports its overlaps at `times`.
 
     Times are $t=\text{steps}\cdot\gamma/(dm)$ ($dt=\gamma(t)/(dm)$ a step with a formula), rounded to whole steps.
-    Test loss and excess risk are on Gaussian inputs. Runs above `MOST_SGD_WORK` are refused.
+    Test loss and excess risk are on Gaussian inputs. With `keep="weights"` also `first_layer` (seed, time, neuron,
+    input) and the target's `direction` (seed, latent, input). Runs above `MOST_SGD_WORK` are refused.
     """
     algorithm, m, k = problem.algorithm, problem.network.width, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
@@ -70,7 +78,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
     first, second = _rates(problem)
     train = _train if schedule is None else in_double(_train)
-    observables = train(
+    kept = check_keep(keep, times.size, m, d)
+    observables, path = train(
         functions_of(problem),
         problem.target,
         isinstance(algorithm, SphericalSGD),
@@ -79,6 +88,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
         batch,
         schedule,
         blocks,
+        kept,
         Weights(
             jnp.asarray(weights, jnp.float32),
             jnp.asarray(problem.network.per_neuron("second_layer"), jnp.float32),
@@ -96,6 +106,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
     make = training_dataset if blocks is None else block_dataset
     dataset = make(problem, observables, times, seed, d)
     dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
+    if kept:
+        dataset = with_weights(dataset, path, frame)
     finite = stayed_finite(dataset)
     status = f"full SGD in d = {d}." if finite else diverged(d, "rate")
     return Findings(dataset, finite, status)
@@ -110,7 +122,7 @@ def _rates(problem: TwoLayer) -> tuple[float, float]:
     return rate, rate * ratio if problem.network.train_second_layer else 0.0
 
 
-@partial(jax.jit, static_argnums=tuple(range(8)))
+@partial(jax.jit, static_argnums=tuple(range(9)))
 def _train(
     functions: Functions,
     target: Target,
@@ -120,6 +132,7 @@ def _train(
     batch: int,
     schedule: Callable[[Any], Any] | None,
     blocks: tuple[int, ...] | None,
+    kept: bool,
     weights: Weights,
     frame: jax.Array,
     deviations: jax.Array | None,
@@ -130,8 +143,10 @@ def _train(
     norm: jax.Array,
     intervals: jax.Array,
     key: jax.Array,
-) -> Observables:
-    """Observables after each interval; `rate` and `second_rate` are per sample of the batch, times the schedule.
+) -> tuple[Observables, jax.Array | None]:
+    """Observables after each interval, and first layers if they are `kept`.
+
+    `rate` and `second_rate` are per sample of the batch, times the schedule.
 
     With inputs of several variances: standard `deviations` of the coordinates, and the numbers of them in each block.
     """
@@ -164,9 +179,10 @@ def _train(
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
         return (state, key), count
 
-    def look(carry: tuple[State, jax.Array]) -> Observables:
+    def look(carry: tuple[State, jax.Array]) -> tuple[Observables, jax.Array | None]:
         weights = carry[0].weights
-        return observe(weights, frame) if blocks is None else observe_blocks(weights, frame, blocks)
+        seen = observe(weights, frame) if blocks is None else observe_blocks(weights, frame, blocks)
+        return seen, weights.first if kept else None
 
     # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
     time_zero = None if schedule is None else jnp.zeros((), jnp.float64)

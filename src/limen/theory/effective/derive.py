@@ -23,11 +23,11 @@ from limen.result import Result
 from limen.theory.effective.diffusion import integrate_diffusion
 from limen.theory.effective.equilibria import FixedPoint, find_fixed_points
 from limen.theory.effective.estimates import Estimate, pooled
-from limen.theory.effective.flow import integrate_flow
 from limen.theory.effective.lifting import normalized_singular_values
-from limen.theory.effective.mixtures.memory import check_forgotten
+from limen.theory.effective.mixtures.rule_memory import check_forgotten
 from limen.theory.effective.moments import Moments
 from limen.theory.effective.portrait import portrait
+from limen.theory.effective.sampled_flow import integrate_flow
 from limen.theory.effective.sampling import Sampling, closing
 from limen.theory.effective.scaling import Scaling, fit_scaling
 from limen.theory.effective.smoothness import check_smooth

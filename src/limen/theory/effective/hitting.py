@@ -26,7 +26,7 @@ WEAK, STRONG = 0.3, 0.9
 LATEST = 0.5
 
 
-def information_exponent(problem: Any) -> int:
+def drift_exponent(problem: Any) -> int:
     r"""The first $k\ge1$ with $\phi^{(k)}(0)\ne0$, which decides how long the search lasts.
 
     Teacher and student: the first common Hermite degree $k\ge1$ of the links; `OnlinePCA`: 2; `BinaryMixture`: 1, or 2
@@ -35,7 +35,7 @@ def information_exponent(problem: Any) -> int:
     """
     if isinstance(problem, SpikedTensor):
         return problem.order
-    return SphereDrift(checked_sphere(problem, "information_exponent (or a SpikedTensor)")).exponent
+    return SphereDrift(checked_sphere(problem, "drift_exponent (or a SpikedTensor)")).exponent
 
 
 def critical_samples_per_dim(N: float, exponent: int) -> float:
@@ -74,7 +74,7 @@ def hitting_time(problem: Any, N: int, level: float, quantiles: Any = (0.25, 0.5
     if wanted.size == 0 or not ((wanted > 0.0) & (wanted < 1.0)).all():
         raise InputError(f"quantiles must lie between 0 and 1, got {quantiles!r}.")
     _check(problem, N, level)
-    exponent = information_exponent(problem)
+    exponent = drift_exponent(problem)
     if exponent >= 3:
         law, rest = _search(problem, N, level, enough=1.0 - float(wanted.max()))
         found = np.array([law.quantile(p) + rest for p in wanted.ravel()])
@@ -95,7 +95,7 @@ def hitting_probability(problem: Any, N: int, level: float, times: Any) -> Any:
     if grid.size == 0 or not (np.isfinite(grid) & (grid >= 0.0)).all():
         raise InputError(f"times must be finite and not negative, got {times!r}.")
     _check(problem, N, level)
-    exponent = information_exponent(problem)
+    exponent = drift_exponent(problem)
     if exponent >= 3:
         law, rest = _search(problem, N, level, last=float(grid.max()))
         values = np.where(grid >= rest, 1.0 - law(np.maximum(grid - rest, 0.0)), 0.0)

@@ -14,7 +14,7 @@ from limen.problem.spec import InputError
 from limen.problem.user_model import UserModel
 from limen.theory.effective.estimates import spread
 from limen.theory.effective.lifting import check_lifted, lifted
-from limen.theory.effective.mixtures.memory import remembered_moments
+from limen.theory.effective.mixtures.rule_memory import remembered_moments
 from limen.theory.effective.moments import Moments, group_size, sampled_moments
 
 # Lifts of a test of closability start from points between half and twice the usual size.

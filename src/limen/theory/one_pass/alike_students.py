@@ -19,8 +19,8 @@ from limen.problem import InputError
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation
-from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_findings
 from limen.theory.one_pass.integration import Motion, Schedule, integrate_many, integrate_one
+from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
 from limen.theory.one_pass.populations.erf_population import arcsine_kernel, field_drift, tilted_squares
 from limen.theory.one_pass.populations.population import Population, radial
@@ -96,7 +96,7 @@ def alike_flows(
     times: Any,
     tolerance: float | None = None,
 ) -> Findings:
-    r"""`limen.theory.one_pass.flow.flows` at many rates from a start in which all students are alike.
+    r"""`limen.theory.one_pass.overlap_flow.flows` at many rates from a start in which all students are alike.
 
     Args:
         students: $p$. It is traced: another width compiles nothing.
@@ -138,7 +138,7 @@ def alike_noise_dominated_flow(
     times: Any,
     tolerance: float | None = None,
 ) -> Findings:
-    r"""`limen.theory.one_pass.flow.noise_dominated_flow` from a start in which all students are alike.
+    r"""`limen.theory.one_pass.overlap_flow.noise_dominated_flow` from a start in which all students are alike.
 
     In the time $t\gamma/p$; arguments as for `alike_flows`. `gram` and `overlap` are those of two of the students.
     """

@@ -12,8 +12,8 @@ from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, TwoLayer
 from limen.result import Findings
 from limen.theory.one_pass.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
-from limen.theory.one_pass.flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.integration import Path
+from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.overlap_ode import population_of, problem_motion
 from limen.theory.one_pass.populations.frozen_points import POINTS
 

@@ -24,9 +24,9 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings
-from limen.theory.one_pass.flow import CITATIONS
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.integration import MOST_STEPS, Motion
+from limen.theory.one_pass.overlap_flow import CITATIONS
 from limen.theory.one_pass.overlap_ode import given_overlaps, population_of, problem_motion, refuses
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.populations.frozen_points import POINTS

@@ -22,9 +22,9 @@ from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
-from limen.theory.one_pass.flow import motion_of
 from limen.theory.one_pass.increments import committee_increments, increment_covariance
 from limen.theory.one_pass.integration import Motion
+from limen.theory.one_pass.overlap_flow import motion_of
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps, pack, unpack
 from limen.theory.one_pass.populations.frozen_points import covariance_factor
 from limen.theory.one_pass.populations.population import Population

@@ -15,14 +15,14 @@ from limen.problem.starts import overlap_matrix
 from limen.result import Findings
 from limen.theory.fresh_inputs.population_losses import population_losses
 from limen.theory.one_pass.committee import SQUARE, committee_population, committee_weights, sampled_problem
-from limen.theory.one_pass.flow import (
+from limen.theory.one_pass.integration import Motion, integrate_many, integrate_one
+from limen.theory.one_pass.overlap_flow import (
     CITATIONS,
     checked_tolerance,
     flow_findings,
     motion_of,
     solver_of,
 )
-from limen.theory.one_pass.integration import Motion, integrate_many, integrate_one
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.frozen_points import POINTS
 from limen.theory.one_pass.populations.population import Population

@@ -49,7 +49,7 @@ def fixed_point_sets(problem: XorMixture) -> FixedPointSets:
     return FixedPointSets(total, sets(CLUSTERS))
 
 
-def success_probability(problem: XorMixture) -> float:
+def lottery_probability(problem: XorMixture) -> float:
     r"""The sign-signature value at sharpness = inf: $p_K=\sum_{j=0}^4(-1)^j\binom4j\big(1-\frac j4\big)^K$.
 
     Probability that all four clusters are occupied if the initial signs alone set every neuron's cluster, which are

@@ -31,7 +31,7 @@ REACHED, TRAPPED, UNDECIDED = 0, 1, 2
 
 @answers("theory", CITATIONS)
 @in_double
-def success_probability(
+def zero_risk_probability(
     width: int,
     teachers: int,
     activation: Any = "relu",
@@ -66,7 +66,7 @@ def success_probability(
 
     Returns:
         A `Result` with `outcome` (run: 0 reached, 1 trapped, 2 undecided), `excess_risk` and `stopped` (run: at the
-        last horizon $T$), and the numbers `success_probability`, `standard_error` (of the posterior under Jeffreys'
+        last horizon $T$), and the numbers `zero_risk_probability`, `standard_error` (of the posterior under Jeffreys'
         prior, so not zero when all runs agree), `trapped`, `undecided`. `ok` is False when a run is undecided.
 
     Cost: `runs` flows of $p(p+k)$ numbers, and eigenvalues of a matrix of that size per trapped run.
@@ -85,7 +85,7 @@ def success_probability(
             "outcome": (("run",), outcome),
             "excess_risk": (("run",), risk),
             "stopped": (("run",), stopped),
-            "success_probability": ((), counts[0] / runs),
+            "zero_risk_probability": ((), counts[0] / runs),
             "standard_error": ((), float(np.sqrt(a * b / (a + b + 1.0)) / (a + b))),
             "trapped": ((), counts[1] / runs),
             "undecided": ((), counts[2] / runs),

@@ -1,0 +1,11 @@
+from .theory.thresholds.algorithmic import algorithmic as algorithmic
+from .theory.thresholds.along_training import hessian as hessian
+from .theory.thresholds.bayes import bayes_overlap as bayes_overlap
+from .theory.thresholds.feature_learning import feature_learning as feature_learning
+from .theory.thresholds.hessian_law import hessian_law as hessian_law
+from .theory.thresholds.information_theoretic import information_theoretic as information_theoretic
+from .theory.thresholds.report import report as report
+from .theory.thresholds.spectral_estimator import spectral_overlap as spectral_overlap
+from .theory.thresholds.success import escape_time as escape_time
+from .theory.thresholds.success import success_probabilities as success_probabilities
+from .theory.thresholds.success import success_probability as success_probability
