@@ -36,6 +36,7 @@ def without_variance(posed):
     return block_ode.Spectrum(right.variances, right.fractions / right.variances, right.latent_blocks)
 
 
+@pytest.mark.slow
 def test_theory_training_and_chain(monkeypatch):
     posed, d, seeds = problem("tanh"), 300, 128
     theory = limen.predict(posed, TIMES, d=d, seeds=seeds)
@@ -67,6 +68,7 @@ def test_sizes_and_planted_errors(case, monkeypatch):
         assert limen.compare(wrong, runs[1000], WATCHED).verdict == "disagrees"
 
 
+@pytest.mark.slow
 def test_chain_of_batches_and_shares_has_the_law_of_training():
     posed = limen.TwoLayer(
         limen.target("z1 + tanh(z2)", noise=0.1),
