@@ -8,10 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from limen.cli.main import limen
-from limen.cli.plain_text import paragraphs, plain
+from limen.cli.plain_text import paragraphs
 from limen.comparison.verdict import RESOLUTION, TOLERANCE
 from limen.experiments.index import entry
 from limen.experiments.registry import PLACES
+from limen.web.one_line import plain
 
 
 def said(*arguments: str, columns: int = 80, **environment: str) -> str:

@@ -8,7 +8,6 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure
 from limen.result import Findings
 from limen.storage import FileStore, MemoryStore, run
 
@@ -32,9 +31,6 @@ class Counting(Experiment):
         values = np.random.default_rng(seed).standard_normal((1, 3))
         data = xr.Dataset({"risk": (("seed", "time"), values)}, {"time": np.arange(3.0), "seed": [seed]}, {"d": self.d})
         return Findings(data)
-
-    def figure(self, theory, simulation=None):
-        return Figure([])
 
     def headline(self, theory, simulation=None):
         return {"theory": {}}

@@ -17,10 +17,11 @@ from limen.web.equations import UnknownMathematics, parse
 from limen.web.figure_json import figure_json
 from limen.web.formula_check import check_formula
 from limen.web.limits import Limits
+from limen.web.one_line import label
 from limen.web.references import references
 from limen.web.schema import catalogue, parameters_of, schema
 from limen.web.thumbnail import thumbnail
-from limen.web.typeset import label, mathml, prose
+from limen.web.typeset import mathml, prose
 
 LIMITS = Limits()
 

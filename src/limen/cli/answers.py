@@ -1,5 +1,6 @@
 """What a run printed, kept beside the store: the same asked again is shown without importing what computed it."""
 
+import glob
 import hashlib
 import json
 import os
@@ -10,6 +11,8 @@ from typing import Any
 import platformdirs
 
 FOLDER = "answers"
+# Letters of a run's identifier.
+NAME = 10
 
 
 def request_of(experiment: str, given: dict[str, Any], seeds: int | None, rule: dict[str, float | None]) -> str:
@@ -25,14 +28,13 @@ def request_of(experiment: str, given: dict[str, Any], seeds: int | None, rule: 
 
 def recall_answer(request: str, out: Path) -> dict[str, Any] | None:
     """The answer to a request, if its results are still in the store and its files where they are wanted."""
-    path = _root() / FOLDER / f"{request}.json"
-    try:
-        answer = json.loads(path.read_text())
-        files = {name: str(out / Path(file).name) for name, file in answer["files"].items()}
-        there = all(Path(file).is_file() for file in [*files.values(), *answer["results"]])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    if (answer := _kept(request)) is None:
         return None
-    return {**answer, "files": files} if there else None
+    try:
+        files = {name: str(out / Path(file).name) for name, file in answer["files"].items()}
+    except (KeyError, TypeError, AttributeError):
+        return None
+    return {**answer, "files": files} if all(Path(file).is_file() for file in files.values()) else None
 
 
 def keep_answer(request: str, answer: dict[str, Any], results: list[str]) -> None:
@@ -40,9 +42,26 @@ def keep_answer(request: str, answer: dict[str, Any], results: list[str]) -> Non
     from limen.storage.self_description import write_record
 
     try:
-        write_record(_root() / FOLDER, request, {**answer, "results": results})
+        # By what was asked, and by the run that answers it: `limen show` knows only that.
+        for name in (request, answer["id"]):
+            write_record(_root() / FOLDER, name, {**answer, "results": results})
     except OSError:
         return
+
+
+def answer_of_run(identifier: str) -> dict[str, Any] | None:
+    """What was printed of the run whose identifier begins so, if that is one run and its results are in the store."""
+    named = [path for path in (_root() / FOLDER).glob(f"{glob.escape(identifier)}*.json") if len(path.stem) == NAME]
+    return _kept(named[0].stem) if identifier and len(named) == 1 else None
+
+
+def _kept(name: str) -> dict[str, Any] | None:
+    try:
+        answer = json.loads((_root() / FOLDER / f"{name}.json").read_text())
+        there = all(Path(file).is_file() for file in answer["results"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return answer if there else None
 
 
 def _root() -> Path:

@@ -197,6 +197,7 @@ def answer_of(run: "Run", files: dict[str, str]) -> dict[str, Any]:
     return finite(
         {
             "id": run.identifier,
+            "seeds": len(run.seeds),
             "files": files,
             "numbers": numbers,
             "comparison_text": "" if run.comparison is None else str(run.comparison),

@@ -2,12 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
 import xarray as xr
 
 from limen.comparison import Comparison, compare
-from limen.experiments.figure import Figure
+from limen.experiments.curve import Curve, shared
+from limen.experiments.figure import Figure, witnesses
 from limen.experiments.number import Number
 from limen.method import answered
 from limen.problem import Spec
@@ -18,8 +20,9 @@ class Experiment(Spec):
     """A phenomenon of the field, with parameters to play with.
 
     Every parameter is a field with default, bounds and one line; the size is one of them (`size_field`). Final classes
-    give `predict(seeds)`, `train(seed)`, `numbers(dataset)` and `figure()`; `compared` narrows `compare`. For
-    sweeps a class may also give `theory_batch(points)`, `structure()` and `thresholds(parameter, theory)`.
+    give `predict(seeds)`, `train(seed)` and `numbers(dataset)`; `compared` narrows `compare`. The figure shows
+    `panels`, or what a `picture` of their own says. For sweeps a class may also give `theory_batch(points)`,
+    `structure()` and `thresholds(parameter, theory)`.
     """
 
     name: ClassVar[str]
@@ -32,6 +35,8 @@ class Experiment(Spec):
     paired: ClassVar[bool] = False
     # Variables held against each other; None means every variable that theory and simulation share.
     compared: ClassVar[tuple[str, ...] | None] = None
+    # The panels of the figure; none means one for each variable that is compared.
+    panels: ClassVar[tuple[Curve, ...]] = ()
     # Parameters with which theory and two seeds finish in about two seconds.
     quick: ClassVar[dict[str, Any]] = {}
     # Grid, sizes and seeds of a phase diagram worth showing, as `limen.sweep` takes them.
@@ -61,9 +66,19 @@ class Experiment(Spec):
     def _answered(self, kind: Kind, find: Callable[[], Findings], seeds: tuple[int, ...]) -> Result:
         return answered(find, self.describe(), kind, self.name, self.citations, seeds)
 
-    @abstractmethod
+    @final
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
-        """The picture, as data."""
+        """The picture, as data, with a key that says which marks are theory and which simulation."""
+        picture = self.picture(theory, simulation)
+        seeds = None if simulation is None else len(simulation.seeds)
+        return replace(picture, key=picture.key or witnesses(picture.panels, seeds))
+
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
+        """The panels under their title: by default `panels`, or the variables that are compared."""
+        datasets = theory.dataset, None if simulation is None else simulation.dataset
+        names = self.compared or shared(*datasets)
+        title = f"{self.name}, {self.size_field} = {getattr(self, self.size_field)}"
+        return Figure([curve.panel(*datasets) for curve in self.panels or map(Curve, names)], title)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         """The few numbers that matter, by symbol, each with words and unit; asked of both witnesses alike."""

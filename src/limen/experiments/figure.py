@@ -1,7 +1,7 @@
 """A figure is data: panels of lines, points, bands, histograms, maps and thresholds. Drawing is elsewhere."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,13 +17,14 @@ def _array(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Line:
-    """Theory: a curve. `dashed` for a second, simpler prediction."""
+    """Theory: a curve. `dashed` for a second, simpler prediction; `spots` for one known at these places only."""
 
     x: Any
     y: Any
     label: str = ""
     colour: Colour = 0
     dashed: bool = False
+    spots: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,10 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Map:
-    """A phase diagram: `values[i, j]` at `y[i]`, `x[j]`; `low` and `high` fix the colour range."""
+    """A phase diagram: `values[i, j]` at `y[i]`, `x[j]`; `low` and `high` fix the colour range.
+
+    With `names` the values are 0, 1, ...: kinds, told in a legend instead of a colour bar.
+    """
 
     x: Any
     y: Any
@@ -68,6 +72,7 @@ class Map:
     label: str = ""
     low: float | None = None
     high: float | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,17 +103,19 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels side by side under one title."""
+    """Panels side by side under one title; `key` says which marks are theory, which simulation, of how many seeds."""
 
     panels: Sequence[Panel]
     title: str = ""
-    caption: str = field(default="")
+    caption: str = ""
+    key: str = ""
 
     def describe(self) -> dict[str, Any]:
         """Plain JSON data, for pages that draw the figure themselves; not-finite numbers become null."""
         return {
             "title": self.title,
             "caption": self.caption,
+            "key": self.key,
             "panels": [
                 {
                     **{name: value for name, value in vars(panel).items() if name != "marks"},
@@ -124,6 +131,8 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields.items():
         if value is None or isinstance(value, (str, bool, int)):
             plain[name] = value
+        elif name == "names":
+            plain[name] = list(value)
         else:
             array = _array(value)
             plain[name] = _nulls(array) if array.ndim else float(array)
@@ -134,6 +143,25 @@ def _nulls(array: np.ndarray) -> list[Any]:
     exact = array.astype(object)
     exact[~np.isfinite(array)] = None
     return exact.tolist()
+
+
+def witnesses(panels: Sequence[Panel], seeds: int | None) -> str:
+    """The key of a figure whose lines are theory and whose points are means over `seeds` runs (None: theory alone)."""
+    marks = [mark for panel in panels for mark in panel.marks]
+    lines = [mark for mark in marks if isinstance(mark, Line)]
+    parts = ["Lines: theory."] if any(not mark.spots for mark in lines) else []
+    if any(mark.spots for mark in lines):
+        parts.append("Squares: theory, computed there alone; thin lines lead the eye.")
+    points = [mark for mark in marks if isinstance(mark, Points)]
+    if seeds is not None:
+        runs = f"{seeds} seeds" if seeds > 1 else "one seed"
+        if any(mark.error is not None for mark in points) and seeds > 1:
+            parts.append(f"Points: simulation, mean and standard error over {runs}.")
+        elif points:
+            parts.append(f"Points: simulation, {runs}.")
+        if any(isinstance(mark, Histogram) for mark in marks):
+            parts.append(f"Histograms: simulation, {runs}.")
+    return " ".join(parts)
 
 
 def mean_and_error(values: Any) -> tuple[np.ndarray, np.ndarray]:

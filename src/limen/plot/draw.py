@@ -1,6 +1,7 @@
 """From figure data to matplotlib: theory as lines, simulation as points with error bars, thresholds dashed."""
 
 import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,18 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure as Canvas
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
+from limen.plot.placing import Drawn, place_above, place_beside, place_legend
 
 # Okabe and Ito's palette: told apart by every common kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Grounds of a map of kinds: pale, so that lines and words can stand on them.
+KINDS = ("#f4d9b8", "#cfe3f3", "#d3ecd9", "#ecd3e3", "#e5e5e5", "#fff3b0")
+THRESHOLD: dict[str, Any] = {"color": "0.35", "linestyle": (0, (4, 3)), "linewidth": 0.9, "zorder": 1.5}
 STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.0,
@@ -44,14 +50,26 @@ MOST_IN_A_ROW = 3
 def draw(figure: Figure) -> Canvas:
     """A matplotlib figure, panels side by side, at most three in a row."""
     rows = -(-len(figure.panels) // MOST_IN_A_ROW)
-    columns = -(-len(figure.panels) // rows)
+    columns = -(-len(figure.panels) // max(rows, 1))
     with matplotlib.rc_context(STYLE):
-        canvas = Canvas(figsize=(PANEL_WIDTH * columns, PANEL_HEIGHT * rows + 0.35), layout="constrained")
+        canvas = Canvas(layout="constrained")
+        canvas.set_size_inches(PANEL_WIDTH * max(columns, 1), PANEL_HEIGHT * rows + 0.35)
         FigureCanvasAgg(canvas)
-        for index, panel in enumerate(figure.panels):
-            _draw_panel(canvas.add_subplot(rows, columns, index + 1), panel)
+        places = [canvas.add_subplot(rows, columns, index + 1) for index in range(len(figure.panels))]
+        for axes, panel in zip(places, figure.panels, strict=True):
+            _draw_panel(axes, panel)
         if figure.title:
             canvas.suptitle(figure.title, fontsize=10.5)
+        if figure.key:
+            # Small, and broken to the width, so that a single panel keeps its own.
+            words = textwrap.fill(figure.key, 62 * max(columns, 1))
+            canvas.supxlabel(words, fontsize=7.5, color="0.35")
+        # Words find their places once it is known where everything else stands.
+        canvas.draw_without_rendering()
+        taller = np.zeros((max(rows, 1), max(columns, 1)))
+        for index, (axes, panel) in enumerate(zip(places, figure.panels, strict=True)):
+            taller.flat[index] = _place_words(axes, panel)
+        canvas.set_size_inches(canvas.get_figwidth(), canvas.get_figheight() + float(taller.max(axis=1).sum()))
     return canvas
 
 
@@ -79,12 +97,36 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         _label_short_log(axis)
     if panel.x_scale == "linear" and _counts(panel):
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    # After the ranges are settled, so that labels stand inside the axes.
     for mark in panel.marks:
         if isinstance(mark, Threshold):
-            _draw_threshold(axes, mark)
+            line = axes.axvline if mark.x is not None else axes.axhline
+            line(mark.x if mark.x is not None else mark.y, **THRESHOLD)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(handlelength=1.6, borderaxespad=0.3)
+
+
+def _place_words(axes: Axes, panel: Panel) -> float:
+    """Names of thresholds, the title above them, the legend; the height in inches that a legend below asks for."""
+    drawn = Drawn(axes)
+    named = [mark for mark in panel.marks if isinstance(mark, Threshold) and mark.label]
+    above = [
+        axes.text(mark.x, 1.0, mark.label, transform=axes.get_xaxis_transform(), ha="center", va="bottom", fontsize=8.5)
+        for mark in named
+        if mark.x is not None and _within(axes.get_xlim(), mark.x)
+    ]
+    lift = place_above(axes, above) if above else 0.0
+    if panel.title:
+        axes.set_title(panel.title, pad=6.0 + lift)
+    for mark in named:
+        if mark.x is None and mark.y is not None and _within(axes.get_ylim(), mark.y):
+            place_beside(axes, drawn, axes.text(0.0, mark.y, mark.label, fontsize=8.5), mark.y)
+    legend = axes.get_legend()
+    below = place_legend(axes, drawn, legend) if legend is not None else 0.0
+    return below + lift / 72.0
+
+
+def _within(limits: tuple[float, float], value: float) -> bool:
+    return min(limits) <= value <= max(limits)
 
 
 def _label_short_log(axis: Axis) -> None:
@@ -104,6 +146,8 @@ def _counts(panel: Panel) -> bool:
 
 def _draw_mark(axes: Axes, mark: object) -> None:
     match mark:
+        case Line(x, y, label, colour, spots=True):
+            axes.plot(x, y, "s-", color=_colour(colour), label=label or None, markersize=4.2, linewidth=0.6)
         case Line(x, y, label, colour, dashed):
             axes.plot(x, y, "--" if dashed else "-", color=_colour(colour), label=label or None)
         case Points(x, y, error, label, colour):
@@ -115,6 +159,16 @@ def _draw_mark(axes: Axes, mark: object) -> None:
             axes.fill_between(np.asarray(x), low, high, color=_colour(colour), alpha=0.2, lw=0, label=label or None)
         case Histogram(edges, heights, label, colour):
             axes.stairs(heights, edges, fill=True, color=_colour(colour), alpha=0.3, label=label or None)
+        case Map(x, y, values, _, _, _, names) if names:
+            kinds = ListedColormap(KINDS[: len(names)])
+            axes.pcolormesh(
+                np.asarray(x), np.asarray(y), np.asarray(values), cmap=kinds, vmin=-0.5, vmax=len(names) - 0.5,
+                shading="nearest", rasterized=True,
+            )  # fmt: skip
+            for name, colour in zip(names, KINDS, strict=False):
+                axes.plot(
+                    [], [], "s", markersize=7, markeredgecolor="0.4", markeredgewidth=0.5, color=colour, label=name
+                )
         case Map(x, y, values, label, low, high):
             mesh = axes.pcolormesh(
                 np.asarray(x), np.asarray(y), np.asarray(values), cmap="cividis", vmin=low, vmax=high,
@@ -123,19 +177,6 @@ def _draw_mark(axes: Axes, mark: object) -> None:
             axes.figure.colorbar(mesh, ax=axes, label=label, pad=0.02)
         case _:
             pass
-
-
-def _draw_threshold(axes: Axes, mark: Threshold) -> None:
-    style = {"color": "0.35", "linestyle": (0, (4, 3)), "linewidth": 0.9, "zorder": 1.5}
-    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1.0}
-    if mark.x is not None:
-        axes.axvline(mark.x, **style)
-        # Above the axes, where no curve runs.
-        above = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom", "fontsize": 8.5}
-        axes.text(mark.x, 1.01, mark.label, **above)
-    if mark.y is not None:
-        axes.axhline(mark.y, **style)
-        axes.text(0.02, mark.y, mark.label, transform=axes.get_yaxis_transform(), va="bottom", fontsize=8.5, bbox=box)
 
 
 def _colour(index: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Scale, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Scale, Threshold, mean_and_error, witnesses
 from limen.problem.spec import InputError
 
 # With fewer values than this, a second parameter is told by colour instead of by a second axis.
@@ -55,7 +55,18 @@ def phase_diagram(
         panels = [lines.panel(numeric[0], fixed, cells[:MOST_COLOURS])]
     else:
         panels = [lines.map_panel(numeric[0], second, fixed, cell) for cell in cells[:MOST_PANELS]]
-    return Figure(panels, title=f"{experiment.name}: {_words(name)}")
+    seeds = dataset[name].sizes.get("seed", 1) if name in dataset else None
+    key = [witnesses(panels, seeds)]
+    if second is not None:
+        runs = (
+            "theory"
+            if seeds is None
+            else f"simulation, mean over {seeds} seeds"
+            if seeds > 1
+            else "simulation, one seed"
+        )
+        key.insert(0, f"Colours: {runs}.")
+    return Figure(panels, title=f"{experiment.name}: {_words(name)}", key=" ".join(filter(None, key)))
 
 
 class _Lines:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Mark, Panel, Points, Scale, Threshold
-from limen.plot.draw import COLOURS
-from limen.web.typeset import label
+from limen.plot.draw import COLOURS, KINDS
+from limen.web.one_line import label
 
 DIGITS = 6
 # Where the symmetric logarithm is linear, as in the printed figures.
@@ -18,7 +18,7 @@ def figure_json(figure: Figure) -> dict[str, Any]:
     """Title, caption, and for each panel the traces and layout that `Plotly.react` takes."""
     return {
         "title": label(figure.title),
-        "caption": label(figure.caption),
+        "caption": label(f"{figure.caption} {figure.key}".strip()),
         "panels": [_panel(panel) for panel in figure.panels],
     }
 
@@ -50,11 +50,12 @@ def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
         return _numbers(_scaled(values, panel.y_scale))
 
     match mark:
-        case Line(x, y, name, colour, dashed):
-            line = {"color": _colour(colour), "width": 2.2, "dash": "dash" if dashed else "solid"}
-            return [
-                {"type": "scatter", "mode": "lines", "x": x_of(x), "y": y_of(y), "line": line, **_named(name, "theory")}
-            ]
+        case Line(x, y, name, colour, dashed, spots):
+            line = {"color": _colour(colour), "width": 0.8 if spots else 2.2, "dash": "dash" if dashed else "solid"}
+            trace = {"type": "scatter", "mode": "lines", "x": x_of(x), "y": y_of(y), "line": line}
+            if spots:
+                trace |= {"mode": "lines+markers", "marker": {"color": _colour(colour), "size": 7, "symbol": "square"}}
+            return [{**trace, **_named(name, "theory")}]
         case Points(x, y, error, name, colour):
             marker = {"color": _colour(colour), "size": 7, "symbol": "circle-open", "line": {"width": 1.6}}
             trace = {
@@ -83,6 +84,22 @@ def _traces(mark: Mark, panel: Panel) -> list[dict[str, Any]]:
                     **_named(name, "simulation"),
                 }
             ]  # fmt: skip
+        case Map(x, y, values, _, _, _, names) if names:
+            ends = np.repeat(np.arange(len(names) + 1) / len(names), 2)[1:-1].tolist()
+            scale = [[end, KINDS[i // 2 % len(KINDS)]] for i, end in enumerate(ends)]
+            rows = [_numbers(row) for row in np.asarray(values, dtype=float)]
+            ground = {
+                "type": "heatmap", "x": x_of(x), "y": y_of(y), "z": rows, "zmin": -0.5, "zmax": len(names) - 0.5,
+                "colorscale": scale, "showscale": False,
+            }  # fmt: skip
+            boxes = [
+                {
+                    "type": "scatter", "mode": "markers", "x": [None], "y": [None], **_named(name, "kind"),
+                    "marker": {"color": colour, "size": 11, "symbol": "square", "line": {"width": 0.5}},
+                }
+                for name, colour in zip(names, KINDS, strict=False)
+            ]  # fmt: skip
+            return [ground, *boxes]
         case Map(x, y, values, name, low, high):
             bar = {"title": {"text": label(name), "side": "right"}, "thickness": 12, "outlinewidth": 0}
             rows = [_numbers(row) for row in np.asarray(values, dtype=float)]

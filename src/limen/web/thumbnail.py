@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Scale, Threshold, thin
-from limen.plot.draw import COLOURS
+from limen.plot.draw import COLOURS, KINDS
 
 WIDTH, HEIGHT, MARGIN = 240, 132, 7
 MOST_POINTS, MOST_DOTS, MOST_CELLS = 80, 24, 30
@@ -82,7 +82,10 @@ def _map(mark: Map) -> str:
     low = mark.low if mark.low is not None else float(finite.min(initial=0.0))
     high = mark.high if mark.high is not None else float(finite.max(initial=1.0))
     width, height = (WIDTH - 2 * MARGIN) / columns.size, (HEIGHT - 2 * MARGIN) / rows.size
-    shades = [[_cividis((value - low) / ((high - low) or 1.0)) for value in row] for row in part]
+    shades = [
+        [_kind(value) if mark.names else _cividis((value - low) / ((high - low) or 1.0)) for value in row]
+        for row in part
+    ]
     cells = []
     for i, row in enumerate(shades):
         begin = 0
@@ -94,6 +97,10 @@ def _map(mark: Map) -> str:
                 cells.append(f'<rect {place} {size} fill="{shade}"/>')
             begin += count
     return "".join(cells)
+
+
+def _kind(value: float) -> str:
+    return KINDS[int(value) % len(KINDS)] if np.isfinite(value) else ""
 
 
 def _cividis(part: float) -> str:

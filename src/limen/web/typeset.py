@@ -1,14 +1,11 @@
-"""Mathematics for the page: MathML for prose, letters with scripts for the labels of plots."""
+"""Mathematics for the page: MathML for prose."""
 
 import re
-from collections.abc import Callable
 from html import escape
 from inspect import cleandoc
 
 from limen.web.equations import Node, UnknownMathematics, parse
-
-_DOLLARS = re.compile(r"\$\$(.+?)\$\$|\$(.+?)\$", re.DOTALL)
-_FENCES = "()[]{}|‖⟨⟩⌊⌋⌈⌉"
+from limen.web.one_line import FENCES, between
 
 
 def mathml(latex: str, display: bool = False) -> str:
@@ -33,7 +30,7 @@ def _mathml(node: Node | None) -> str:
             return f"<mn>{escape(node.text)}</mn>"
         case "operator":
             # Fences keep their size: docstrings put them around single symbols.
-            fence = ' stretchy="false"' if node.text in _FENCES else ""
+            fence = ' stretchy="false"' if node.text in FENCES else ""
             return f"<mo{fence}>{escape(node.text)}</mo>"
         case "large":
             return f'<mo largeop="true">{node.text}</mo>'
@@ -59,60 +56,10 @@ def _mathml(node: Node | None) -> str:
             return f"<msub>{parts[0]}{parts[1]}</msub>" if sub is not None else f"<msup>{parts[0]}{parts[2]}</msup>"
 
 
-def label(text: str) -> str:
-    """A label of a figure for plotly, whose only markup is `<i>`, `<sub>` and `<sup>`; everything else is escaped."""
-
-    def mathematics(match: re.Match[str]) -> str:
-        latex = match.group(1) or match.group(2)
-        try:
-            return _inline(parse(latex))
-        except UnknownMathematics:
-            return escape(latex)
-
-    return _between(text, mathematics, escape).replace("\n", "<br>").removesuffix("<br>")
-
-
-def _inline(node: Node | None) -> str:
-    if node is None:
-        return ""
-    parts = [_inline(part) for part in node.parts]
-    match node.kind:
-        case "row":
-            return "".join(parts)
-        case "letter":
-            return f"<i>{node.text}</i>" if node.text.isalpha() else node.text
-        case "operator":
-            text = escape(node.text)
-            return text if node.text in (*_FENCES, ",", ".", "/", "′", "!", ":", ";", "−") else f"\u2009{text}\u2009"
-        case "number" | "text" | "large":
-            return escape(node.text)
-        case "function":
-            return escape(node.text) + "\u2009"
-        case "space":
-            return "\u2009" if float(node.text) < 0.25 else " " if float(node.text) else ""
-        case "fraction":
-            return f"{_grouped(node.parts[0], parts[0])}/{_grouped(node.parts[1], parts[1])}"
-        case "binomial":
-            return f"C({parts[0]}, {parts[1]})"
-        case "root":
-            return f"√{_grouped(node.parts[0], parts[0])}"
-        case "accent":
-            return re.sub(r"(?<=[^<>/])(?=</i>|$)", node.text, parts[0], count=1)
-        case "script":
-            base, sub, sup = parts
-            return base.rstrip("\u2009") + (f"<sub>{sub}</sub>" if sub else "") + (f"<sup>{sup}</sup>" if sup else "")
-
-
-def _grouped(node: Node | None, text: str) -> str:
-    """With parentheses around more than one symbol."""
-    single = node is None or node.kind != "row" or len(node.parts) <= 1
-    return text if single else f"({text})"
-
-
 def prose(docstring: str) -> str:
     """A docstring as HTML paragraphs with MathML; the text itself is escaped."""
     paragraphs = re.split(r"\n\s*\n", cleandoc(docstring))
-    bodies = (_between(" ".join(part.split()), _element, _words) for part in paragraphs if part)
+    bodies = (between(" ".join(part.split()), mathml, _words) for part in paragraphs if part)
     return "".join(f"<p>{_together(body)}</p>" for body in bodies)
 
 
@@ -122,20 +69,6 @@ def _together(html: str) -> str:
     return touching.sub(lambda m: f'<span class="together">{m[0]}</span>' if m[1] or m[3] else m[0], html)
 
 
-def _element(match: re.Match[str]) -> str:
-    display, inline = match.groups()
-    return mathml(display or inline, display is not None)
-
-
 def _words(text: str) -> str:
     html = re.sub(r"`+([^`]+)`+", r"<code>\1</code>", escape(text, quote=False))
     return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])", r"<em>\1</em>", html)
-
-
-def _between(text: str, mathematics: Callable[[re.Match[str]], str], words: Callable[[str], str]) -> str:
-    """Applies one function to the mathematics of a text and another to what lies between."""
-    out, last = [], 0
-    for match in _DOLLARS.finditer(text):
-        out += [words(text[last : match.start()]), mathematics(match)]
-        last = match.end()
-    return "".join([*out, words(text[last:])])

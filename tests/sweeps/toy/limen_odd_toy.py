@@ -7,7 +7,6 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure
 from limen.result import Findings
 
 MISSING = (3.0, 20, 7)
@@ -42,9 +41,6 @@ class Odd(Experiment):
             raise ValueError("not this one")
         ok = self.slope != 2.0
         return Findings(self._paths([seed], 0.5), ok, "as it is.")
-
-    def figure(self, theory, simulation=None):
-        return Figure([])
 
     def headline(self, theory, simulation=None):
         return {"theory": {"first": 1.0}, "simulation": {"first": float(simulation.dataset.path.mean("seed")[0])}}

@@ -11,7 +11,6 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure
 from limen.result import Findings
 
 LOG = "LIMEN_TOY_LOG"
@@ -78,9 +77,6 @@ class Toy(Experiment):
             {"d": self.d},
         )
         return Findings(data, statistics={"clock": time.perf_counter()})
-
-    def figure(self, theory, simulation=None):
-        return Figure([])
 
     def headline(self, theory, simulation=None):
         numbers = {"theory": {"end": float(theory.dataset.curve[-1])}}

@@ -131,19 +131,22 @@ class AttentionClustering(Experiment):
         status = f"{self.tokens} tokens." if ok else "some cosines did not pass 0.999: take a larger horizon."
         return Findings(dataset, ok, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         betas, times = self.betas(), self.times()
-        pairs = theory.dataset.clustered_pairs.values
+        pairs, witness = theory.dataset.clustered_pairs.values, "theory"
         if simulation is not None:
-            pairs = simulation.dataset.clustered_pairs.mean("seed").values
+            pairs, witness = simulation.dataset.clustered_pairs.mean("seed").values, "simulation"
         steep = np.linspace(0.0, self.largest_beta, 300)
         limit = np.asarray(hitting_time(self.tokens, steep, CLUSTERED))
         corrected = finite_dimension_hitting_time(self.tokens, self.d, steep, CLUSTERED)
         diagram: list[Mark] = [
-            Map(times, betas, pairs, r"fraction of pairs with $\langle x_i,x_j\rangle\geq0.999$", 0.0, 1.0),
-            Line(limit[limit <= self.horizon], steep[limit <= self.horizon], "", colour=1),
-            Line(corrected[corrected <= self.horizon], steep[corrected <= self.horizon], "", colour=1, dashed=True),
-        ]
+            Map(times, betas, pairs, rf"pairs with $\langle x_i,x_j\rangle\geq0.999$ ({witness})", 0.0, 1.0),
+            Line(limit[limit <= self.horizon], steep[limit <= self.horizon], r"theory, $d\to\infty$", colour=1),
+            Line(
+                corrected[corrected <= self.horizon], steep[corrected <= self.horizon],
+                f"theory, corrected for $d={self.d}$", colour=1, dashed=True,
+            ),
+        ]  # fmt: skip
         curves: list[Mark] = []
         smooth = theory.dataset.smooth_time.values
         for colour, row in enumerate(self.drawn()):
@@ -156,7 +159,7 @@ class AttentionClustering(Experiment):
         time_label = r"time $t$ (depth)"
         return Figure(
             [
-                Panel(time_label, r"inverse temperature $\beta$", diagram, r"solid: $d\to\infty$; dashed: at this $d$"),
+                Panel(time_label, r"inverse temperature $\beta$", diagram),
                 Panel(time_label, r"mean cosine of pairs $\gamma_\beta(t)$", curves, r"lines: $d\to\infty$"),
             ],
             title=f"Clustering under attention, $n={self.tokens}$, $d={self.d}$",

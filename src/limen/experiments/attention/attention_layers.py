@@ -139,7 +139,7 @@ class AttentionLayers(Experiment):
         status = f"{count} layers." if ok else f"some cosines did not pass 0.999 in {count} layers."
         return Findings(dataset, ok, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         path = theory.dataset.mean_cosine.values
         panels = []
         for place, layer in enumerate(self.shown()):

@@ -163,7 +163,7 @@ class AttentionMeanField(Experiment):
         difference = simulation.dataset[name] - theory.dataset.modes
         return np.sqrt((difference**2).mean(("k", "part"), skipna=False)).transpose("seed", "size", "time").values
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, at = self.times(), thin(TIMES)
         amplitudes = np.hypot(*np.moveaxis(theory.dataset.modes.values, -1, 0))
         circle: list[Mark] = [Line(times, amplitudes[:, k], f"$k={k + 1}$", colour=k) for k in range(MODES)]

@@ -132,7 +132,7 @@ class AttentionMetastability(Experiment):
             clock = np.linspace(0.0, clock[last + 1] - clock[last], 30)
         return passage
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         lives = theory.dataset.log10_lifetime.values
         marks = [
             Threshold(f"$\\tau_{k}$", x=float(10.0**life))
@@ -161,6 +161,11 @@ class AttentionMetastability(Experiment):
         time_label = r"time $t$ (depth)"
         most = 1.0 + max(6.0, float(theory.dataset.first_plateau))
         first, second = self.sizes()
+        key = "Dashed lines and the line of merging times: theory."
+        if simulation is not None:
+            shown = min(len(simulation.seeds), SHOWN_SEEDS)
+            key += f" Other lines: simulation, start by start ({shown} shown of {len(simulation.seeds)} seeds)."
+            key += " Points: mean and standard error over the seeds."
         snapshots = [Panel(time_label, r"angles of tokens, first start", tokens, x_scale="log")] if tokens else []
         return Figure(
             [
@@ -180,6 +185,7 @@ class AttentionMetastability(Experiment):
                 ),
             ],
             title=f"Metastable clusters on the circle, $\\beta={self.beta:g}$, $n={self.tokens}$",
+            key=key,
         )  # fmt: skip
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

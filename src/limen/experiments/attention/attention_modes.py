@@ -114,7 +114,7 @@ class AttentionModes(Experiment):
             float(count) for count in attracting_points(np.arctan2(states[..., 1], states[..., 0]), np.array([beta]))[0]
         ]
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         betas, sparse_betas, degrees = self._coordinates().values()
         fine = np.linspace(0.0, 1.05 * self.largest_beta, LINE)
         panels = []

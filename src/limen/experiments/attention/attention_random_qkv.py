@@ -160,7 +160,7 @@ class AttentionRandomQKV(Experiment):
         sizes = np.array([cosine_gaps(state).sum() for state in run.dataset.tokens.values])
         return 0.5 * np.log(sizes / sizes[0])
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, small = self.times(), self.cloud_times()
         titles = ("A: $B$, $V$ Ginibre", "B: $B$ Wigner, $V$ Wishart", "C: $V=B/\\sqrt{d}$ Ginibre",
                   "D: $V=B/\\sqrt{d}$ Wigner")  # fmt: skip
@@ -199,11 +199,12 @@ class AttentionRandomQKV(Experiment):
                 y_range=(-0.03, 1.05),
             ),
         ]
-        return Figure(
-            panels,
-            title=f"Attention with random matrices, $n={self.tokens}$, $d={self.d}$",
-            caption="Dashed: pairs with cosine near plus or minus one, measured.",
-        )
+        key = "Full lines: theory, for the matrices that were drawn."
+        if simulation is not None:
+            key += f" Points: simulation, mean and standard error over {len(simulation.seeds)} seeds."
+            key += " Dashed: simulation, pairs with cosine near plus or minus one."
+        title = f"Attention with random matrices, $n={self.tokens}$, $d={self.d}$"
+        return Figure(panels, title=title, key=key)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         mean, numbers = over_seeds(dataset), {}

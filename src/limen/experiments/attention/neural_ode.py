@@ -12,6 +12,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number
+from limen.experiments.typeset import typeset
 from limen.problem import Activation
 from limen.result import Findings, Result
 from limen.simulation.attention.residual_network import draw_depth_weights, hidden_states, residual_network
@@ -143,7 +144,7 @@ class NeuralODE(Experiment):
         sizes = np.linalg.norm(own, axis=1, keepdims=True)
         return sizes * self._scaled_errors(theory, simulation).sel(measure="length").values, sizes
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         prediction, depths = theory.dataset, self.depths()
         sizes = np.linalg.norm(prediction.coefficient.values, axis=-1)
         shown = range(min(SHOWN, self.d))
@@ -170,7 +171,7 @@ class NeuralODE(Experiment):
                 Panel("layers $L$", r"error $|x_L-x(T)|$", fall, x_scale="log", y_scale="log", x_range=decades),
                 Panel("layers $L$", r"$L\,|x_L-x(T)|\,/\,|c|$", scaled, x_scale="log", x_range=decades),
             ],
-            title=f"Residual networks and their ODE, {self.activation}, $d={self.d}$, $T={self.duration:g}$",
+            title=f"Residual networks and their ODE, {typeset(self.activation)}, $d={self.d}$, $T={self.duration:g}$",
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

@@ -82,7 +82,7 @@ class AdamVersusSGD(Experiment):
         times = [np.arange(self.steps + 1.0)] * 4
         return trained(self.problems(), times, xr.Variable("case", list(CASES)), self.d, seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         x, panels = np.arange(self.steps + 1.0), []
         both = [theory] if simulation is None else [theory, simulation]
         values = np.concatenate([means(one.dataset).test_loss.values.ravel() for one in both])

@@ -80,7 +80,7 @@ class BatchSize(Experiment):
     def train(self, seed: int) -> Findings:
         return trained(self.problems(), self._times(), self._case(), self.d, seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         shape = (len(self.fractions), len(self.rates))
         last, rates = theory.dataset.test_loss.values[:, -1].reshape(shape), np.asarray(self.rates)
         curves: list[Mark] = []

@@ -71,7 +71,7 @@ class Epochs(Experiment):
     def train(self, seed: int) -> Findings:
         return trained(self.problems(), self._times(), xr.Variable("sample", ["reused", "fresh"]), self.d, seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         x = self._times()[0] / self.batches
         shown = [
             *marks(theory, simulation, "test_loss", 0, x, "test, same sample", 0),

@@ -11,6 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.descent import gradient_descent
@@ -96,7 +97,7 @@ class GradientDescentMeanField(Experiment):
         ]
         return compare(theory, simulation, names)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         shown = range(min(self.width, MOST_SHOWN))
         losses = [
             mark
@@ -110,7 +111,8 @@ class GradientDescentMeanField(Experiment):
         marks = [m for j in shown for m in self._marks(theory, simulation, "gram", (j, j), f"$j={j + 1}$", j)]
         panels.append(Panel("step $t$", r"squared length $|\theta_j|^2$", marks))
         panels += self._two_time(theory, simulation)
-        title = f"{self.activation}, $m={self.width}$, $y=$ {self.target}, $n/d={self.samples_per_dim:g}$, $d={self.d}$"
+        model = f"{typeset(self.activation)}, $m={self.width}$, $y=$ {typeset(self.target)}"
+        title = f"{model}, $n/d={self.samples_per_dim:g}$, $d={self.d}$"
         return Figure(panels, title=title)
 
     def _two_time(self, theory: Result, simulation: Result | None) -> list[Panel]:

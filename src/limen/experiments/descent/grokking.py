@@ -13,6 +13,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, OverlapStart, RandomStart, TwoLayer, network, target
 from limen.problem.algorithms import beyond_plain
@@ -164,7 +165,7 @@ class Grokking(Experiment):
         sizes = range(2)
         return compare([at(theory, i) for i in sizes], [at(simulation, i) for i in sizes], self.compared)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, panels = self.times(), []
         largest = theory.dataset.isel(size=-1)
         values = [largest[f"{name}_loss_{end}"].values for name in ("train", "test") for end in ("low", "high")]
@@ -177,11 +178,10 @@ class Grokking(Experiment):
             escape = float(at.escape_time.sel(quantile=0.5))
             if np.isfinite(escape):
                 marks.append(Threshold(f"half escaped at {escape:g}", x=escape))
-            panels.append(
-                Panel("step $t$", "loss", marks, rf"$n/d={ratio:g}$" + "\n", y_range=(low - margin, high + margin))
-            )
+            panels.append(Panel("step $t$", "loss", marks, rf"$n/d={ratio:g}$", y_range=(low - margin, high + margin)))
         panels.append(self._escapes(theory, simulation))
-        title = f"Grokking: {self.activation} on $y=$ {self.target}, loss {self.loss}, $d={self.d}$"
+        model = f"{typeset(self.activation)} on $y=$ {typeset(self.target)}, {typeset(self.loss)} loss"
+        title = f"Grokking: {model}, $d={self.d}$"
         return Figure(panels, title=title)
 
     def _escapes(self, theory: Result, simulation: Result | None) -> Panel:
@@ -195,7 +195,7 @@ class Grokking(Experiment):
                 passed = simulation.dataset.escape.values[:, j, i, :, None] <= times
                 mean, error = mean_and_error(passed.mean(axis=1))
                 marks.append(Points(times, mean, error, "", 2 + j))
-        title = rf"$n/d={self.samples_per_dim[i]:g}$" + "\n"
+        title = rf"$n/d={self.samples_per_dim[i]:g}$"
         return Panel("step $t$", "part of runs that have escaped", marks, title, y_range=(-0.03, 1.03))
 
     def _marks(

@@ -75,7 +75,7 @@ class Momentum(Experiment):
         times = [np.arange(self.steps + 1.0)] * len(self.momenta)
         return trained(self.problems(), times, self._case(), self.d, seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         x, panels = np.arange(self.steps + 1.0), []
         for name, words in (("test_loss", "test loss"), ("train_loss", "train loss")):
             shown = [

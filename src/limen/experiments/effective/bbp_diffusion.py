@@ -93,7 +93,7 @@ class BBPDiffusion(Experiment):
     def _dataset(self) -> xr.Dataset:
         return xr.Dataset(coords={"time": self.times(), "multiple": list(MULTIPLES)}, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times = theory.dataset, self.times()
         at = thin(times.size, 11)
         spreads: list[Mark] = []

@@ -106,7 +106,7 @@ class BinaryMixtureTraining(Experiment):
         coords = {"time": self.times(), "balanced_time": self.balanced_times()}
         return xr.Dataset(coords=coords, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data = theory.dataset
         times, late = data.time.values, data.balanced_time.values
         overlap, spread = data.overlap.values, data.overlap_spread.values

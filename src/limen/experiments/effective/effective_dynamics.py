@@ -139,7 +139,7 @@ class EffectiveDynamicsCheck(Experiment):
     def _dataset(self) -> xr.Dataset:
         return xr.Dataset(coords={"time": self.times(), "point": np.arange(POINTS)}, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times, at = theory.dataset, self.times(), thin(TIMES, 11)
         exact = -data.population_drift.values, data.corrector.values
         low = min(float(part.min()) for part in exact)

@@ -105,7 +105,7 @@ class HessianDigits(Experiment):
         )
         return Findings(dataset)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         ranks = RANKS.astype(float)
         marks: list[Mark] = [Line(ranks, theory.dataset.infinite_width_eigenvalue.values, "infinite width, start")]
         top = 1.25 * float(theory.dataset.initial_mean[0])
@@ -128,8 +128,13 @@ class HessianDigits(Experiment):
                 )
             )  # fmt: skip
         marks.append(Threshold(f"{CLASSES} classes", x=CLASSES + 0.5))
+        key = "Line of infinite width: theory."
+        if simulation is not None:
+            seeds = len(simulation.seeds)
+            key += f" Points, class means and densities: simulation, mean (and standard error) over {seeds} seeds."
         return Figure(
             panels,
+            key=key,
             title=f"Hessian on {self.n} digits, {self.depth} weight layers of width {self.width}, square loss",
         )
 

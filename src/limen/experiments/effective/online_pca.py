@@ -122,7 +122,7 @@ class OnlinePCATraining(Experiment):
             found.append(times[i - 1] + part * (times[i] - times[i - 1]))
         return np.quantile(found, QUARTILES, method="inverted_cdf")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times = theory.dataset, self.times()
         names = ("unlucky quarter", "median", "lucky quarter")
         paths: list[Mark] = [

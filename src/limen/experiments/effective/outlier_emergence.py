@@ -136,14 +136,14 @@ class OutlierEmergence(Experiment):
             )
         return compare(*pair)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, symbol = theory.dataset, "H" if self.matrix == "hessian" else "G"
         fine, edge = data.fine.values, data.curve_edge.values
         spectrum: list[Mark] = [Band(fine, np.zeros_like(edge), edge, "bulk, up to its edge", 6)]
         aligned: list[Mark] = [Line(fine, data.curve_alignment.values, "theory")]
         for rank in range(min(self.classes, RANKS_DRAWN)):
             out = np.where(data.curve_outliers.values > rank, data.curve_eigenvalue.values[:, rank], np.nan)
-            spectrum.append(Line(fine, out, colour=rank))
+            spectrum.append(Line(fine, out, f"eigenvalue {rank + 1}", rank))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.eigenvalue.values[..., rank])
                 spectrum.append(Points(self.ratios, mean, error, "", rank))

@@ -95,7 +95,7 @@ class SpectralAlignment(Experiment):
         status = f"full SGD in d = {self.d}, blocks on fresh test sets."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset
         fine = data.fine.values
         label = "" if simulation is None else f"SGD, {len(simulation.seeds)} runs"
@@ -115,7 +115,7 @@ class SpectralAlignment(Experiment):
             for rank in range(min(self.classes, RANKS_DRAWN)):
                 # Ranks that have not left the bulk lie at its edge: no line there.
                 out = np.where(data[f"curve_outliers_{matrix}"].values > rank, values[:, rank], np.nan)
-                marks.append(Line(fine, out, colour=rank))
+                marks.append(Line(fine, out, f"eigenvalue {rank + 1}", rank))
                 if simulation is not None:
                     mean, error = mean_and_error(simulation.dataset[f"eigenvalue_{matrix}"].values[..., rank])
                     marks.append(Points(times, mean, error, "", rank))

@@ -132,7 +132,7 @@ class SpectralAlignmentXor(Experiment):
         )
         return Findings(_with_compared(run.dataset), run.ok, run.status, run.statistics)  # fmt: skip
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset
         fine = data.fine.values
         time_label = r"time $t$ = samples $\times\,c/d$"
@@ -152,7 +152,8 @@ class SpectralAlignmentXor(Experiment):
             panels.append(Panel(time_label, rf"alignment $\rho({vector},E)$", marks, y_range=(0.0, 1.05)))
         marks = []
         for rank in range(min(self.width, RANKS_DRAWN)):
-            marks.append(Line(fine, data.curve_second_eigenvalue.sel(matrix="gradient").values[:, rank], "", rank))
+            values = data.curve_second_eigenvalue.sel(matrix="gradient").values[:, rank]
+            marks.append(Line(fine, values, f"eigenvalue {rank + 1}", rank))
             if simulation is not None:
                 runs = simulation.dataset.second_eigenvalue.sel(matrix="gradient").values[..., rank]
                 marks.append(Points(times, *mean_and_error(runs), "", rank))

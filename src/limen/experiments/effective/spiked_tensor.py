@@ -103,7 +103,7 @@ class SpikedTensorFlow(Experiment):
         coords = {"time": self.times(), "start": np.arange(len(m)), "m0": ("start", list(m)), "r0": ("start", list(r))}
         return xr.Dataset(coords=coords, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times, at = theory.dataset, self.times(), thin(TIMES, 16)
         portrait = self._streams()
         overlaps: list[Mark] = []
@@ -116,9 +116,8 @@ class SpikedTensorFlow(Experiment):
                     mean, error = mean_and_error(simulation.dataset[name].values[:, i])
                     last = i == data.sizes["start"] - 1
                     marks.append(Points(times[at], mean[at], error[at], "chain" if last else "", i + 2))
-            source = data if simulation is None else simulation.dataset.mean("seed")
-            path = source.overlap.values[i], source.orthogonal_square.values[i]
-            portrait.append(Points(path[0], path[1], colour=i + 2))
+            source, mark = (data, Line) if simulation is None else (simulation.dataset.mean("seed"), Points)
+            portrait.append(mark(source.overlap.values[i], source.orthogonal_square.values[i], colour=i + 2))
         overlaps += [Threshold("$m_+$", y=self.end())]
         if self.order >= 3:
             overlaps.append(Threshold("$m_-$", y=tensor_fixed_points(self.problem())[0]))

@@ -103,7 +103,7 @@ class WeakRecovery(Experiment):
         }  # fmt: skip
         return xr.Dataset(coords=coords, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data = theory.dataset
         samples: list[Mark] = []
         scaled: list[Mark] = []

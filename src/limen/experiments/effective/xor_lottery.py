@@ -88,7 +88,7 @@ class XorLottery(Experiment):
         status = f"full SGD with and without noise, d = {self.d}."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         widths = np.arange(1, int(max(self.widths)) + 2)
         line = [lottery_probability(self.problem(int(width), math.inf)) for width in widths]
         marks: list[Mark] = [Line(widths, line, r"initial signs, $p_K$")]

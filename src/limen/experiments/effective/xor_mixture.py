@@ -70,7 +70,7 @@ class XorTraining(Experiment):
     def train(self, seed: int) -> Findings:
         return xor_sgd.solve(self.problem(), self.times(), self.d, seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset
         shown, at = range(min(self.width, MOST_DRAWN)), thin(times.size, 14)
         plane: list[Mark] = []

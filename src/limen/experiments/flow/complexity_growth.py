@@ -122,7 +122,7 @@ class ComplexityGrowth(Experiment):
         """The Gaussian model of the small width in two dimensions, at all times."""
         return compare_dimensions(theory, simulation, COMPARED)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, s = theory.dataset, self.times()[1:]
         threshold, slope = float(found.threshold), float(found.initial_slope)
         growth: list[Mark] = []

@@ -131,12 +131,12 @@ class InterpolationDiagram(Experiment):
         points = np.stack(np.meshgrid(alpha, inside, indexing="ij"), axis=-1)
         return 10.0 ** smooth(points)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found = theory.dataset
         alpha, gamma = np.linspace(FIRST_ALPHA, LAST_ALPHA, 61), np.linspace(FIRST_GAMMA, LAST_GAMMA, 61)
         logs = np.log10(self.between(theory, alpha, gamma)).T
         marks: list[Mark] = [
-            Map(alpha, gamma, logs, r"$\log_{10}\,e_{tr}(t)/e_{tr}(0)$", LOWEST, 0.0),
+            Map(alpha, gamma, logs, r"$\log_{10}\,e_{tr}(t)/e_{tr}(0)$ (theory)", LOWEST, 0.0),
             Line(found.curve_alpha, found.threshold, colour=1),
         ]
         if self.degree > 2:

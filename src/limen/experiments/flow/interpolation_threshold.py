@@ -141,7 +141,7 @@ class InterpolationThreshold(Experiment):
         """The Gaussian model in two dimensions, at all times."""
         return compare_dimensions(theory, simulation, ("remaining_loss",))
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, threshold = theory.dataset, self.threshold()
         times = found.time.values[1:]
         falls: list[Mark] = [

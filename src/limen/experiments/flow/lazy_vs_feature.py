@@ -170,7 +170,7 @@ class LazyVersusFeature(Experiment):
         r"""$\gamma_{GF}$: starts above it interpolate at $t=O(1)$."""
         return interpolation_threshold(EFFECTIVE, self.samples_per_parameter, self.noise)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, times, scales = theory.dataset, self.times()[1:], self.starts()
         shown = sorted({0, len(scales) // 2, len(scales) - 1})
         labels = {"train_loss": r"train loss $e_{tr}$", "test_loss": r"test loss $e_{ts}$", "overlap": "overlap $v$"}

@@ -104,7 +104,7 @@ class LearnThenOverfit(Experiment):
         """The Gaussian model at the smaller width in two dimensions, until nine tenths of the train loss are fitted."""
         return compare_unfitted(theory, simulation, WITNESSED)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, found = self.times()[1:], theory.dataset
         root = np.sqrt(self.width)
         regimes: list[Mark] = [

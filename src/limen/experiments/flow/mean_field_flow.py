@@ -106,7 +106,7 @@ class MeanFieldFlow(Experiment):
         """The Gaussian model at the smallest width in two dimensions, until nine tenths of the train loss are gone."""
         return compare_unfitted(theory, simulation, WITNESSED)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, times = theory.dataset, self.samples_per_parameter * self.times()[1:]
         panels = []
         for name, label in (("overlap", "overlap $v$"), ("second_layer", "second layer $a$")):

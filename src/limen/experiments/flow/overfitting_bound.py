@@ -19,6 +19,7 @@ from limen.experiments.flow.flow_witness import (
 )
 from limen.experiments.flow.noise_witness import dimensions
 from limen.experiments.number import Number
+from limen.experiments.typeset import typeset
 from limen.problem import GradientFlow, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.flow.gradient_flow import gradient_flow
@@ -147,7 +148,7 @@ class OverfittingBound(Experiment):
         """Test loss, second layer and overlap of real networks in two dimensions while they learn."""
         return compare_dimensions(theory, simulation, [f"learning_{name}" for name in LEARNT])
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, times = theory.dataset, self.times()[1:]
         layers: list[Mark] = [
             Line(times, found.second_layer_bound[1:], r"bound $a_0+a_1\hat{t}$", 6, dashed=True),
@@ -194,7 +195,7 @@ class OverfittingBound(Experiment):
                 ),
             ],
             title=rf"Bounds on overfitting: $m={self.width}$, $\alpha={self.samples_per_parameter:g}$, "
-            rf"$\tau^2={self.noise:g}$, {self.activation}",
+            rf"$\tau^2={self.noise:g}$, {typeset(self.activation)}",
         )  # fmt: skip
 
     def begins(self, found: xr.Dataset) -> float:

@@ -132,7 +132,7 @@ class Unlearning(Experiment):
         r"""$\gamma_{GF}$, where $a/\sqrt m$ ends as $m\to\infty$."""
         return interpolation_threshold(EFFECTIVE, self.samples_per_parameter, self.noise)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, scaled = theory.dataset, self.scaled_times()[1:]
         symbols = {
             "second_layer": r"complexity $a/\sqrt{m}$",

@@ -92,7 +92,7 @@ class DoubleDescent(Experiment):
         status = "least squares, solved exactly."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         away = np.geomspace(1.01, SHOWN, 200)
         branches = (1.0 / away[::-1], away)
         total: list[Mark] = []

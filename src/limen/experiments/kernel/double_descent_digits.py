@@ -105,7 +105,7 @@ class DoubleDescentDigits(Experiment):
         )
         return Findings(dataset)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         values, energies = digits_spectrum()
         features = self.features()
         fine = np.geomspace(features[0], features[-1], 120)
@@ -129,8 +129,7 @@ class DoubleDescentDigits(Experiment):
             errors: list[Mark] = []
             for name, colour, label in (("network_test_error", 2, "test"), ("network_train_error", 3, "training")):
                 mean, error = mean_and_error(found[name].values)
-                errors += [Points(found.width.values, mean, error, label, colour)]
-                errors += [Line(found.width.values, mean, "", colour, dashed=True)]
+                errors.append(Points(found.width.values, mean, error, label, colour))
             panels.append(
                 Panel(
                     "width $m$ of the trained two-layer network",

@@ -124,7 +124,7 @@ class InterpolatingSmoother(Experiment):
         )
         return float(errors.mean())
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         counts = theory.dataset.samples.values
         fine = np.geomspace(0.7 * counts[0], 1.4 * counts[-1], 60)
         risks = [self._risk(n) for n in fine]

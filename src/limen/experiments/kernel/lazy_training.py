@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -154,7 +155,7 @@ class LazyTraining(Experiment):
             mirrored=start == "zero", seed=seed,
         )  # fmt: skip
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         scales, words = self.scales(), ("$f_0=0$", r"random $f_0$")
         limit = theory.dataset.mean("seed")
         distance: list[Mark] = []
@@ -181,7 +182,7 @@ class LazyTraining(Experiment):
             if known.any():
                 marks.append(Line(scales[known], bound[known], "bound, $f_0=0$", colour=2))
         label = r"scale $\alpha$ of the output"
-        title = f"Lazy training: {self.activation}, $m={self.width}$, $n={self.samples}$, $d={self.d}$"
+        title = f"Lazy training: {typeset(self.activation)}, $m={self.width}$, $n={self.samples}$, $d={self.d}$"
         if simulation is not None:
             title += f", {len(simulation.seeds)} runs"
         return Figure(

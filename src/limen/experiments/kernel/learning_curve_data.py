@@ -57,7 +57,7 @@ class LearningCurveData(Experiment):
         means = found.dataset.mean("seed").expand_dims(seed=[seed])
         return Findings(means.assign_attrs(d=self.largest), found.ok, found.status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, n = theory.dataset, theory.dataset.samples.values
         losses: list[Mark] = [
             Band(n, found.test_loss_low.values, found.test_loss_high.values, "99%, data of this source"),

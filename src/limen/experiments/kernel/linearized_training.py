@@ -11,6 +11,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number
+from limen.experiments.typeset import typeset
 from limen.result import Findings, Result
 from limen.simulation.generators import numpy_generator
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk, outputs
@@ -137,7 +138,7 @@ class LinearizedTraining(Experiment):
         difference = np.abs(simulation.dataset.test_output - theory.dataset.test_output)
         return difference.max(("time", "test_input")).transpose("seed", "width").values
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, widths = self.times(), self.widths()
         lines = theory.dataset.test_output
         seed = int(lines.seed.values[0]) if simulation is None else simulation.seeds[0]
@@ -175,7 +176,9 @@ class LinearizedTraining(Experiment):
         # Whole decades, whose labels do not crowd.
         decades = (10.0 ** np.floor(np.log10(widths[0])), 10.0 ** np.ceil(np.log10(widths[-1])))
         panels.append(Panel("width $m$", "gap, relative changes", falls, title, "log", "log", x_range=decades))
-        name = f"Training against its linearisation: {self.activation}, {self.depth} layers, $n={self.samples}$"
+        name = (
+            f"Training against its linearisation: {typeset(self.activation)}, {self.depth} layers, $n={self.samples}$"
+        )
         return Figure(panels, title=name)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

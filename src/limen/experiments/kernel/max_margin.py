@@ -119,7 +119,7 @@ class MaxMarginFlow(Experiment):
     def _points(self, seed: int) -> np.ndarray:
         return draw_labelled_points(seed, self.samples, self.d, self.gap)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data = theory.dataset
         far, near = data.far_log_time.values, data.log_time.values
         margins: list[Mark] = []
@@ -144,7 +144,7 @@ class MaxMarginFlow(Experiment):
                 directions.append(Points(near[at], (run.direction_error * near).values[at], None, "", colour))
                 losses.append(Points(near[at], (run.time_times_loss / scale).values[at], None, "", colour))
         losses.append(Threshold(r"$tL=\|\hat w\|^2$", y=1.0))
-        label = r"logarithm of time $\log t$"
+        label = r"$\log t$ of the time $t$ (logarithmic axis)"
         panels = (
             (r"margin missing $(\gamma_{\max}-\gamma)\log t$", margins),
             (r"direction error $\times\,\log t$", directions),

@@ -101,7 +101,7 @@ class MinNorm(Experiment):
         status = "gradient descent, run until it stopped moving."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         gamma, fine = self.whole_ratio, np.linspace(SCALES[0], SCALES[-1], 121)
         missed = (1.0 - fine) ** 2
         ways = [least_squares_gap(gamma, self.noise, np.sqrt(square)).squared_norm for square in missed]

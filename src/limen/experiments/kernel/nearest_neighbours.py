@@ -94,21 +94,21 @@ class NearestNeighbours(Experiment):
         status = f"errors at {len(blur)} places of one data set."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         counts = theory.dataset.neighbours.values
         every = np.unique(np.geomspace(1, counts[-1], 200).astype(int))
         risks = [self._risk(int(k)) for k in every]
         errors: list[Mark] = [
-            Line(every, [risk.test for risk in risks], "risk"),
-            Line(every, [risk.squared_bias for risk in risks], "squared bias", colour=1, dashed=True),
-            Line(every, [risk.variance for risk in risks], "variance", colour=2, dashed=True),
+            Line(every, [risk.test for risk in risks], "risk, theory"),
+            Line(every, [risk.squared_bias for risk in risks], "squared bias, theory", colour=1, dashed=True),
+            Line(every, [risk.variance for risk in risks], "variance, theory", colour=2, dashed=True),
         ]
         blur: list[Mark] = [Line(every, [np.sqrt(risk.squared_bias) for risk in risks], "theory", colour=1)]
         if simulation is not None:
-            data, label = simulation.dataset, f"{len(simulation.seeds)} runs"
-            errors.append(Points(counts, *mean_and_error(data.excess_mse.values), label))
-            errors.append(Points(counts, *mean_and_error(data.variance_mse.values), colour=2))
-            blur.append(Points(counts, *mean_and_error(data.bias.values), label, colour=1))
+            data = simulation.dataset
+            errors.append(Points(counts, *mean_and_error(data.excess_mse.values), "risk, simulation"))
+            errors.append(Points(counts, *mean_and_error(data.variance_mse.values), "variance, simulation", colour=2))
+            blur.append(Points(counts, *mean_and_error(data.bias.values), "simulation", colour=1))
         best = int(theory.dataset.best_neighbours)
         mark = [Threshold(rf"best $k={best}$", x=float(best))] if 1 < best < counts[-1] else []
         smallest = min(risk.test for risk in risks)

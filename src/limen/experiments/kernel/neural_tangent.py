@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.gaussian.functions import as_function
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -101,7 +102,7 @@ class NeuralTangent(Experiment):
             slope, seed, neurons, self.d, samples, 1.0, self.nonlinear, self.noise, TEST_SAMPLES
         )
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         few, threshold = self.few_neurons(), self.samples / self.d
         limit = float(theory.dataset.excess_mse.values[-1])
         peak: list[Mark] = [Line([few[0], self.neurons], [limit, limit], r"kernel, $N=\infty$")]
@@ -127,7 +128,7 @@ class NeuralTangent(Experiment):
                 Panel("neurons $N$", "excess and training error", peak, x_scale="log", y_scale="log"),
                 Panel(r"samples per dimension $n/d$", "excess risk of many neurons", line),
             ],
-            title=f"{self.activation} tangent features, $n/d={threshold:g}$ (left), $\\tau^2={self.noise:g}$",
+            title=f"{typeset(self.activation)} tangent features, $n/d={threshold:g}$ (left), $\\tau^2={self.noise:g}$",
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

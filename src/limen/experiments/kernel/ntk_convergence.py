@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.result import Findings, Result
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk
 from limen.theory.kernel.tangent.neural_tangent import ntk
@@ -86,7 +87,7 @@ class NTKConvergence(Experiment):
         )
         return Findings(dataset, True, "one draw per width.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         angles, widths = self.angles(), self.widths()
         kernel: list[Mark] = [Line(angles, theory.dataset.tangent_kernel.values, "infinite width")]
         fall: list[Mark] = []
@@ -111,8 +112,8 @@ class NTKConvergence(Experiment):
                 Panel(r"angle between inputs $\,/\,\pi$", r"tangent kernel $\Theta$", kernel),
                 Panel("width $m$", deviation, fall, x_scale="log", y_scale="log", x_range=decades),
             ],
-            title=f"Tangent kernel, {self.activation}, {self.depth} layers, $\\sigma_w^2={self.weight_variance:g}$, "
-            f"$\\beta={self.bias:g}$",
+            title=f"Tangent kernel, {typeset(self.activation)}, {self.depth} layers, "
+            f"$\\sigma_w^2={self.weight_variance:g}$, $\\beta={self.bias:g}$",
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

@@ -80,7 +80,7 @@ class Perceptron(Experiment):
         status = f"{LABELINGS} labelings; perceptrons run until free of mistakes."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         every = np.arange(self.d, MOST * self.d + 1).astype(int)
         transition = capacity_transition(self.d) / self.d
         fraction: list[Mark] = [Line(every / self.d, [separable_probability(n, self.d) for n in every], "theory")]

@@ -10,6 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.kernel.random_features import draw_random_features
@@ -98,7 +99,7 @@ class RandomFeaturesPeak(Experiment):
         )
         return Findings(dataset, True, f"{self.samples} samples.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         at = self.features() / self.d
         fine = np.union1d(np.geomspace(at[0], at[-1], 300), self.samples / self.d)
         panels = []
@@ -114,7 +115,7 @@ class RandomFeaturesPeak(Experiment):
                     marks.append(Points(at, mean[:, i], error[:, i], "" if i else runs, i))
             marks.append(Threshold("$N=n$", x=self.samples / self.d))
             panels.append(Panel(r"features per dimension $N/d$", label, marks, x_scale="log"))
-        title = f"{self.activation} random features, $n/d={self.samples / self.d:g}$, $\\tau^2={self.noise:g}$"
+        title = f"{typeset(self.activation)} random features, $n/d={self.samples / self.d:g}$, $\\tau^2={self.noise:g}$"
         return Figure(panels, title=title)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

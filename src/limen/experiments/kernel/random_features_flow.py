@@ -10,6 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.problem import RandomFeatures
 from limen.result import Findings, Result
 from limen.simulation.kernel.regression_flow import random_features_simulation
@@ -62,7 +63,7 @@ class RandomFeaturesFlow(Experiment):
     def train(self, seed: int) -> Findings:
         return random_features_simulation.solve(self.problem(), self.times(), d=self.d, seed=seed, test_samples=1000)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, numbers = self.times(), self.numbers(theory.dataset)
         panels = []
         for colour, (name, label) in enumerate((("excess_mse", "excess risk"), ("train_mse", "training error"))):
@@ -82,8 +83,8 @@ class RandomFeaturesFlow(Experiment):
             # Room above the curves for the legend.
             height = (0.0, 1.3 * float(values.max()))
             panels.append(Panel(r"time $t$", label, marks, x_scale="log", y_range=height))
-        title = f"{self.activation} random features, $N/d={self.features_per_dim:g}$, $n/d={self.samples_per_dim:g}$"
-        return Figure(panels, title=title)
+        sizes = f"$N/d={self.features_per_dim:g}$, $n/d={self.samples_per_dim:g}$"
+        return Figure(panels, title=f"{typeset(self.activation)} random features, {sizes}")
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         times, mean = self.times(), over_seeds(dataset).excess_mse.values

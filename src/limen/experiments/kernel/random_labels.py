@@ -10,6 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_spectrum
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.result import Findings, Result
 from limen.simulation.kernel.classifier import initial_weights, train_classifier
 from limen.simulation.kernel.digits import CLASSES, corrupted, corruption_noise, load_digits, split_digits
@@ -103,7 +104,7 @@ class RandomLabels(Experiment):
         status = "every set of labels was fitted." if fitted else "some labels were not fitted: more steps or width."
         return Findings(dataset, fitted, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         fine = np.linspace(0.0, 1.0, 61)
         risk = self._risk(fine)
         marks: list[Mark] = [
@@ -121,12 +122,13 @@ class RandomLabels(Experiment):
             errors: list[Mark] = []
             for name, colour, word in (("network_test_error", 2, "test"), ("network_train_error", 3, "training")):
                 mean, error = mean_and_error(found[name].values)
-                errors += [Points(levels, mean, error, word, colour), Line(levels, mean, "", colour, dashed=True)]
+                errors.append(Points(levels, mean, error, word, colour))
             errors.append(Threshold("guessing", y=1.0 - 1.0 / CLASSES))
             panels.append(Panel(label, "share misclassified by the network", errors, y_range=(-0.03, 1.0)))
         return Figure(
             panels,
-            title=f"Random labels, $n={self.n}$ digits, {self.depth} layers of width {self.width}, {self.loss} loss",
+            title=f"Random labels, $n={self.n}$ digits, {self.depth} layers of width {self.width}, "
+            f"{typeset(self.loss)} loss",
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

@@ -81,7 +81,7 @@ class RidgeEarlyStopping(Experiment):
         )
         return Findings(dataset, True, f"{samples} samples.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times = self.times()
         panels = []
         for kind, label in (("excess_mse", "excess risk"), ("train_mse", "training error")):
@@ -98,12 +98,9 @@ class RidgeEarlyStopping(Experiment):
                     marks.append(Points(times[at], mean[at], error[at], runs, colour))
             if kind == "excess_mse":
                 optimum = self.numbers(theory.dataset)
-                found = sorted([(optimum["stopping_time"], r"t^*"), (1.0 / optimum["ridge"], r"1/\lambda^*")])
-                # The two are close: blanks push their labels apart.
-                padded = (f"${found[0][1]}\\qquad$", f"$\\qquad{found[1][1]}$")
-                for (x, _), label_above in zip(found, padded, strict=True):
+                for symbol, x in (("$t^*$", optimum["stopping_time"]), (r"$1/\lambda^*$", 1.0 / optimum["ridge"])):
                     if times[0] < x < times[-1]:
-                        marks.append(Threshold(label_above, x=x))
+                        marks.append(Threshold(symbol, x=x))
             panels.append(Panel(r"time $t$, inverse penalty $1/\lambda$", label, marks, x_scale="log"))
         title = f"$\\gamma=p/n={self.ratio:g}$, $\\sigma^2={self.noise:g}$, $r^2={self.signal:g}$"
         return Figure(panels, title=f"Early stopping and ridge, {title}")

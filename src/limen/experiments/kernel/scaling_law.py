@@ -73,7 +73,7 @@ class ScalingLaw(Experiment):
         dataset = xr.Dataset({"excess_risk": (("seed", "features", "time"), risks[None])}, self._coordinates())
         return Findings(dataset.assign_coords(seed=[seed]).assign_attrs(d=self.largest), True, "SGD on drawn features.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         sizes, times = self.features(), self.times()
         fine = np.unique(np.geomspace(1, 100 * self.steps, 120).round())
         marks: list[Mark] = []

@@ -65,14 +65,14 @@ class ScalingPhases(Experiment):
         dataset = xr.Dataset({"exponent": (("seed", "beta"), [fitted])}, {"beta": self.betas(), "seed": [seed]})
         return Findings(dataset.assign_attrs(d=self.largest), True, "frontier of the mean risk of SGD, fitted.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         alphas, betas = np.linspace(0.26, LARGEST_ALPHA, 80), np.linspace(0.02, LARGEST_BETA, 80)
         values = np.array(
             [[scaling_exponents(a, b).risk if 2 * (a + b) > 1.0 else np.nan for a in alphas] for b in betas]
         )
         half, wide = [0.5, 0.5], [0.0, LARGEST_BETA]
         marks: list[Mark] = [
-            Map(alphas, betas, values, "exponent"),
+            Map(alphas, betas, values, "exponent of the risk (theory)"),
             Line(half, wide, "phase lines", 6),
             Line([0.26, LARGEST_ALPHA], half, "", 6),
             Line([0.5, LARGEST_ALPHA], [0.5, LARGEST_ALPHA], "", 6),

@@ -82,7 +82,7 @@ class UniformConvergence(Experiment):
         status = "suprema found exactly on each data set."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         away = np.geomspace(1.01, SHOWN, 120)
         words = (r"$\sup(\hat R-R)$", r"$\sup(R-\hat R)$", r"$R-\hat R$ of least squares")
         gaps: list[Mark] = []

@@ -97,7 +97,7 @@ class CommitteeSGD(Experiment):
         dataset = self._with_specialisation(run.dataset)
         return Findings(dataset, run.ok, run.status, run.statistics)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset
         overlap_marks: list[Mark] = []
         risk_marks: list[Mark] = [Line(times, data.excess_risk.mean("seed").values, "theory")]

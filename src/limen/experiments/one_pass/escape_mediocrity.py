@@ -140,7 +140,7 @@ class EscapeMediocrity(Experiment):
         coords = {"point": np.arange(len(widths)), "width": ("point", list(widths)), "rate": ("point", list(rates))}
         return xr.Dataset(coords=coords, attrs={"d": self.d})
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data = theory.dataset
         widths, rates = data.width.values, data.rate.values
         bests = np.array([best_rate(int(p), self.noise) for p in widths])

@@ -99,7 +99,7 @@ class IncrementalLearning(Experiment):
         worst = next((run for run in runs if not run.ok), runs[0])
         return Findings(dataset, worst.ok, worst.status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times = self.times()
         stairs: list[Mark] = []
         for colour, width in enumerate(self.sizes()):

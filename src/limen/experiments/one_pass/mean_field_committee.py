@@ -12,6 +12,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.gaussian.start_weights import start_overlaps
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result
@@ -136,7 +137,7 @@ class MeanFieldCommittee(Experiment):
 
         return compare(split(theory), split(simulation), variables=self.compared)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, at = self.times(), thin(self.times().size, 14)
         panels = []
         names = {"excess_risk": r"excess risk $R-\Delta/2$", "alignment": r"alignment $\frac{1}{p}\sum_i|m_i|^2$"}
@@ -155,7 +156,7 @@ class MeanFieldCommittee(Experiment):
             panels.append(Panel(r"time $t$ = steps $\times\,\gamma/(dp)$", label, marks))
         return Figure(
             panels,
-            title=f"Committees ({self.activation}) of growing width, $k={self.teachers}$, $d={self.d}$, "
+            title=f"Committees ({typeset(self.activation)}) of growing width, $k={self.teachers}$, $d={self.d}$, "
             f"$\\gamma={self.rate:g}$",
         )
 

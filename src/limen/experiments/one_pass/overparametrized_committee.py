@@ -117,7 +117,7 @@ class OverparametrizedCommittee(Experiment):
         worst = next((run for run in runs if not run.ok), runs[0])
         return Findings(dataset, worst.ok, worst.status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, widths = self.times()[1:], self.widths()
         ratios = np.asarray(widths) / self.teachers
         chance = theory.dataset.reached.mean("seed").values

@@ -60,7 +60,7 @@ class PhaseRetrievalSGD(Experiment):
     def train(self, seed: int) -> Findings:
         return one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, risk = self.times(), theory.dataset.excess_risk.mean("seed").values
         starts = theory.dataset.overlap.values[:, :1, 0, 0]
         noiseless = phase_retrieval.square_overlap(starts, self.rate, self.noise, times).mean(axis=0)

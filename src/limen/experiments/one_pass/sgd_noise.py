@@ -86,7 +86,7 @@ class SGDNoise(Experiment):
         )
         return Findings(dataset, found.ok, found.status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = theory.dataset.time.values, theory.dataset
         mean, spread = data.overlap.values, data.overlap_spread.values
         marks: list[Mark] = [

@@ -111,7 +111,7 @@ class SGDRegimes(Experiment):
         status = f"exact overlap chain of SGD in d = {self.d}, {len(inside) + len(outside)} rates."
         return Findings(dataset, True, status)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data, times = theory.dataset, self.times()
         scan: list[Mark] = [
             Line(data.scanned.values, data.final_risk.values, "equations at this $d$"),
@@ -177,7 +177,7 @@ class SGDRegimes(Experiment):
             r"exponent of the width $\kappa$",
             r"exponent of the rate $\delta$",
             [
-                Map(kappas, deltas, codes, "0 no ODE, 1 noise, 2 flow", 0.0, 2.0),
+                Map(kappas, deltas, codes, names=("no limiting ODE", "noise wins", "gradient flow")),
                 Line(ends, -ends, r"Saad & Solla, $\kappa+\delta=0$", colour=1),
                 Line(ends, -0.5 - ends, r"$\kappa+\delta=-\frac{1}{2}$", colour=6),
                 Line([self.kappa] * 2, [BEYOND[0] - self.kappa, COMPARED[-1] - self.kappa], "simulated", 2, True),

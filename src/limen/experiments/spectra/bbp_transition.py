@@ -112,7 +112,7 @@ class BBPTransition(Experiment):
         )
         return Findings(dataset, True, f"{self.samples} samples.")
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         fine = np.linspace(1.0, self.strongest, 400)
         panels = []
         labels = {"top_eigenvalue": r"largest eigenvalue $\hat\lambda$", "squared_overlap": r"squared overlap $q^2$"}

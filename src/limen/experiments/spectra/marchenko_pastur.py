@@ -102,7 +102,7 @@ class MarchenkoPasturBulk(Experiment):
         parts = np.split(positive, np.searchsorted(positive, self.law.gaps.mean(axis=1)))
         return np.array([end for part in parts for end in ((part[0], part[-1]) if part.size else (np.nan, np.nan))])
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         edges = self.law.edges()
         bands = edges.reshape(-1, 2)
         fine = [0.5 * (a + b) - 0.5 * (b - a) * np.cos(np.linspace(0.0, np.pi, 202)[1:-1]) for a, b in bands]

@@ -10,6 +10,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer, network, target
 from limen.result import Findings, Result
@@ -152,13 +153,13 @@ class FeatureThreshold(Experiment):
             "hard_resolvent": float(along @ (values / (values**2 + self.epsilon**2)) / hard.shape[1]),
         }
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         rates = self.step * self.times()
         curves: list[Mark] = []
         for colour, name in enumerate(CRITERIA):
             middle, spread = (theory.dataset[part].values[colour] for part in ("all_criteria", "all_criteria_spread"))
             known = np.isfinite(middle) & (middle > 1.0)
-            curves.append(Line(rates[known], middle[known], LABELS[name], colour))
+            curves.append(Line(rates[known], middle[known], LABELS[name], colour, spots=True))
             curves.append(Band(rates[known], (middle - spread)[known], (middle + spread)[known], colour=colour))
         alg, it = float(theory.dataset.delta_alg), float(theory.dataset.delta_it)
         if np.isclose(alg, it, rtol=0.02):
@@ -173,7 +174,8 @@ class FeatureThreshold(Experiment):
             *self._marks(theory, simulation, "alignment", r"alignment $c_*^2$", 1),
         ]
         zero = self._marks(theory, simulation, "hard_resolvent", "", 2)
-        title = f"One {self.activation} neuron, {self.loss} loss, $y=$ {self.target}, $\\eta={self.step:g}$"
+        model = f"One {typeset(self.activation)} neuron, {typeset(self.loss)} loss, $y=$ {typeset(self.target)}"
+        title = f"{model}, $\\eta={self.step:g}$"
         step = f"after {self.witness_step} steps, $d={self.d}$"
         return Figure(
             [
@@ -185,7 +187,7 @@ class FeatureThreshold(Experiment):
         )
 
     def _marks(self, theory: Result, simulation: Result | None, name: str, label: str, colour: int) -> list[Mark]:
-        marks: list[Mark] = [Line(self.ratios, theory.dataset[name].values, label, colour)]
+        marks: list[Mark] = [Line(self.ratios, theory.dataset[name].values, label, colour, spots=True)]
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset[name].values)
             marks.append(Points(self.ratios, mean, error, colour=colour))

@@ -10,6 +10,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.link.hard_subspace import HardSubspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
@@ -134,7 +135,7 @@ class HardDirections(Experiment):
         has_easy = theory.dataset.sizes["easy"] > 0
         return compare(theory, simulation, [n for n in self.compared or () if has_easy or n != "easy_overlap"])
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         hard = [
             *self._marks(theory, simulation, "hard_length", r"$\sqrt{C_u(t,t)}$", 0),
             *self._marks(theory, simulation, "amplification", r"amplification $\Phi_0(t)$", 1),
@@ -148,7 +149,8 @@ class HardDirections(Experiment):
                 Panel("step $t$", "easy overlaps and squared length", easy),
                 self._staircase(theory),
             ],
-            title=f"One {self.activation} neuron, $y=$ {self.target}, $n/d={self.samples_per_dim:g}$, $d={self.d}$",
+            title=f"One {typeset(self.activation)} neuron, $y=$ {typeset(self.target)}, "
+            f"$n/d={self.samples_per_dim:g}$, $d={self.d}$",
         )
 
     def _marks(
@@ -167,7 +169,7 @@ class HardDirections(Experiment):
         marks: list[Mark] = []
         for stage, row in enumerate(values):
             row = row[np.isfinite(row)]
-            marks.append(Points(np.full(row.shape, stage + 1.0), row, colour=stage))
+            marks.append(Line(np.full(row.shape, stage + 1.0), row, colour=stage, spots=True))
         marks.append(Threshold("counts as zero", y=float(theory.dataset.singular_error.values.max())))
         stages = (0.0, len(values) + 1.0)
         return Panel("stage of the staircase", "singular values", marks, y_scale="log", x_range=stages)

@@ -12,6 +12,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
 from limen.result import Findings, Result
@@ -181,7 +182,7 @@ class HessianSpectrum(Experiment):
 
         return compare(seen(theory), seen(simulation), self.compared)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         ends = sorted({0, len(self.times) - 1})
         panels = []
         for i, (name, label) in enumerate(
@@ -190,7 +191,8 @@ class HessianSpectrum(Experiment):
             row = 0 if i == 0 else len(self.samples_per_dim) - 1
             panels += [self._density(theory, simulation, row, at) for at in ends]
             panels.append(Panel("step $t$", label, self._along(theory, simulation, name), y_range=(-0.03, 1.03)))
-        title = f"Hessian of one {self.activation} neuron, $y=$ {self.target}, $\\eta={self.step:g}$, $d={self.d}$"
+        model = f"{typeset(self.activation)} neuron, $y=$ {typeset(self.target)}"
+        title = f"Hessian of one {model}, $\\eta={self.step:g}$, $d={self.d}$"
         return Figure(panels, title=title)
 
     def _density(self, theory: Result, simulation: Result | None, row: int, at: int) -> Panel:
@@ -211,7 +213,8 @@ class HessianSpectrum(Experiment):
     def _along(self, theory: Result, simulation: Result | None, name: str) -> list[Mark]:
         marks: list[Mark] = []
         for colour, delta in enumerate(self.samples_per_dim):
-            marks.append(Line(self.times, theory.dataset[name].values[colour], f"$\\delta={delta:g}$", colour))
+            values = theory.dataset[name].values[colour]
+            marks.append(Line(self.times, values, f"$\\delta={delta:g}$", colour, spots=True))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset[name].values[:, colour])
                 marks.append(Points(self.times, mean, error, colour=colour))

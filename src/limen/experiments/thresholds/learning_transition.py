@@ -13,6 +13,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
+from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.problem.spec import InputError
@@ -131,10 +132,10 @@ class LearningTransition(Experiment):
         sizes = range(len(self.sizes))
         return compare([at(theory, i) for i in sizes], [at(simulation, i) for i in sizes], self.compared)
 
-    def figure(self, theory: Result, simulation: Result | None = None) -> Figure:
+    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         ratios, marks = np.array(self.samples_per_dim), list[Mark]()
         for i, d in enumerate(self.dimensions()):
-            marks.append(Line(ratios, theory.dataset.success.values[i], f"$d={d}$", i))
+            marks.append(Line(ratios, theory.dataset.success.values[i], f"$d={d}$", i, spots=True))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.success.values[:, i])
                 runs = f"GD, {STARTS * len(simulation.seeds)} runs" if i == 0 else ""
@@ -143,7 +144,7 @@ class LearningTransition(Experiment):
         if np.isfinite(threshold):
             marks.append(Threshold(r"$\delta_{\mathrm{alg}}$", x=threshold))
         label = rf"probability of $|\cos|>\frac{{1}}{{2}}$ within {self.steps} steps"
-        title = f"{self.activation} on $y=$ {self.target}, loss {self.loss}"
+        title = f"{typeset(self.activation)} on $y=$ {typeset(self.target)}, {typeset(self.loss)} loss"
         panel = Panel(r"samples per dimension $\delta=n/d$", label, marks, x_range=(0.0, 1.03 * ratios.max()))
         return Figure([panel], title=title)
 
