@@ -15,7 +15,8 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,8 @@ import xarray as xr
 TOY = Path(__file__).parents[1] / "tests" / "sweeps" / "toy"
 sys.path.insert(0, str(TOY))
 
+import limen  # noqa: E402
+from limen.result import Result  # noqa: E402
 from limen.storage import FileStore  # noqa: E402
 from limen.storage.index import INDEX  # noqa: E402
 from limen.storage.upkeep import repair  # noqa: E402
@@ -282,6 +285,57 @@ def few_files(folder: Path, row: Row) -> Row:
     return row
 
 
+def refused_place(folder: Path, row: Row, spoil: Callable[[Path], None], mend: Callable[[Path], None]) -> Row:
+    """A complete store in which something is in the way: the same sweep is read from it, or refused in a sentence."""
+    place = Place(folder)
+    place.complete()
+    before, done = place.stored(), len(place.log.seen)
+    spoil(place.root / "store")
+    try:
+        process = place.drive()
+        _, errors = process.communicate(timeout=PATIENCE)
+    finally:
+        mend(place.root / "store")
+    said = errors.strip().splitlines()[-1] if errors.strip() else ""
+    row.remark = "read as it is" if process.returncode == 0 else "one sentence" if "Traceback" not in errors else said
+    row.injected, row.lost = 1, len(before - place.stored())
+    row.identical = place.complete().identical(REFERENCE[0])
+    row.twice = len(place.log.seen) - done
+    return row
+
+
+def read_only(store: Path, on: bool) -> None:
+    """Root may write anywhere, so the folder is made immutable where the file system knows that, else read-only."""
+    subprocess.run(["chattr", "-R", "+i" if on else "-i", str(store)], capture_output=True, check=False)
+    for path in (store, *store.rglob("*")):
+        if not path.is_symlink():
+            with suppress(OSError):
+                path.chmod(path.stat().st_mode & ~0o222 if on else path.stat().st_mode | 0o200)
+
+
+def quarantine_file(store: Path) -> None:
+    """A damaged result that cannot be set aside, since the folder for such files is a file."""
+    path = sorted((store / "results").glob("*/*.nc"))[0]
+    path.write_bytes(path.read_bytes()[:100])
+    (store / "quarantine").write_text("")
+
+
+def saving_share(folder: Path) -> float:
+    """Part of the time of an undisturbed sweep that the driver spends saving."""
+    store, spent = FileStore(folder / "store"), []
+    put = store.put
+
+    def timed(results: Mapping[str, Result]) -> None:
+        began = time.perf_counter()
+        put(results)
+        spent.append(time.perf_counter() - began)
+
+    store.put = timed
+    began = time.perf_counter()
+    limen.sweep(_toy(), {"slope": f"0:{3 * POINTS - 1}:{3 * POINTS}"}, SEEDS, executor=2, store=store, job_seconds=1.0)
+    return sum(spent) / (time.perf_counter() - began)
+
+
 def killed_scheduler(folder: Path, row: Row) -> Row:
     place = Place(folder)
     environment = {**os.environ, "LIMEN_TOY_LOG": str(place.log.path)}
@@ -348,16 +402,24 @@ def main(target: Path, seed: int) -> None:
             lambda: wrong_clock(folder / "past", Row("driver elsewhere with its clock 12 days behind"), -1e6),
             lambda: short_writes(folder / "short", chance, Row("no room for files (limit met at random)"), 3),
             lambda: few_files(folder / "few", Row("12 open files allowed")),
+            lambda: refused_place(
+                folder / "ro", Row("store read-only"), lambda s: read_only(s, True), lambda s: read_only(s, False)
+            ),
+            lambda: refused_place(
+                folder / "q", Row("`quarantine` is a file, a result damaged"), quarantine_file,
+                lambda s: (s / "quarantine").unlink(missing_ok=True) if (s / "quarantine").is_file() else None,
+            ),
             lambda: killed_scheduler(folder / "dask", Row("Dask scheduler killed")),
         ]
-        rows = []
+        share, rows = saving_share(folder / "share"), []
+        print(f"saving takes {share:.2%} of the time", flush=True)
         for kind in kinds:
             rows.append(kind())
             print(rows[-1], flush=True)
-            target.write_text(table(rows, seed))
+            target.write_text(table(rows, seed, share))
 
 
-def table(rows: list[Row], seed: int) -> str:
+def table(rows: list[Row], seed: int, share: float) -> str:
     lines = [
         "# Faults",
         "",
@@ -365,7 +427,8 @@ def table(rows: list[Row], seed: int) -> str:
         f"sweeps of {POINTS} points with theory and {SEEDS} seeds, {ALL} results of {SECONDS:g} s on two workers; random "
         f"moments from seed {seed}. *Lost* counts results that were in the store and are no longer; *twice* those that "
         "were finished and had to be computed again, *oldest* how long before the fault the oldest of them was finished. "
-        "*Same*: the dataset of the completed sweep is identical to that of an undisturbed one.",
+        "*Same*: the dataset of the completed sweep is identical to that of an undisturbed one. "
+        f"Saving took {share:.1%} of the time of a sweep of {3 * ALL} such results.",
         "",
         "| fault | injected | lost | twice | oldest | same | |",
         "|---|---|---|---|---|---|---|",

@@ -2,7 +2,7 @@
 
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -124,15 +124,16 @@ def netcdf(dataset: xr.Dataset) -> memoryview:
 def write_file(content: bytes | memoryview, path: str | os.PathLike[str]) -> Path:
     """Writes a file that is there whole or not at all: written beside, flushed, then renamed."""
     path = Path(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".limen-", suffix=path.suffix)
+    # Opened like any other file, so that others may read it as far as the user's umask says.
+    temporary = path.parent / f".limen-{secrets.token_hex(8)}{path.suffix}"
     try:
-        with open(descriptor, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
 

@@ -61,10 +61,12 @@ def test_run_prints_one_json_object_and_saves_everything(store, tmp_path):
         "import sys; from limen.cli.main import limen; limen.main(sys.argv[1:], standalone_mode=False)\n"
         "assert not {'jax', 'numpy', 'xarray', 'matplotlib'} & set(sys.modules)"
     )
-    asked = [sys.executable, "-c", code, *QUICK, "--out", str(tmp_path)]
-    shown = subprocess.run(asked, env={**os.environ, "LIMEN_STORE": str(store)}, capture_output=True, text=True)
-    assert shown.returncode == 0, shown.stderr
-    assert answer["id"] in shown.stdout
+    for asked in ([*QUICK, "--out", str(tmp_path)], ["show", answer["id"][:6]]):
+        program = [sys.executable, "-c", code, *asked]
+        shown = subprocess.run(program, env={**os.environ, "LIMEN_STORE": str(store)}, capture_output=True, text=True)
+        assert shown.returncode == 0, shown.stderr
+        assert answer["id"] in shown.stdout
+    assert "phase-retrieval-sgd: rate = 0.1" in shown.stdout
     Path(answer["files"]["pdf"]).unlink()
     assert json.loads(command(*QUICK, "--json", "--out", str(tmp_path), store=store).stdout) == answer
     assert Path(answer["files"]["pdf"]).exists(), "what is missing is written again"

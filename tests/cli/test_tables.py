@@ -19,6 +19,7 @@ def printed(theory, simulation=None, *, capsys):
         simulation=None,
         comparison=None,
         identifier="abc",
+        seeds=(),
     )
     print_answer(answer_of(run, {"figure": "figure.pdf"}))
     return capsys.readouterr().out

@@ -73,6 +73,8 @@ def test_an_experiment_keeps_its_contract(name):
             assert panel.x_label
             assert panel.y_label
         draw(figure).canvas.draw()
+        assert figure.key
+        assert ("imulation" in figure.key) == (run is not None), "the figure tells theory from simulation"
     headline = experiment.headline(theory, simulation)
     assert headline["theory"]
     assert set(headline["simulation"]) <= set(headline["theory"])

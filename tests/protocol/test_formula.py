@@ -1,7 +1,12 @@
 """The formula parser: right on what it allows, one sentence on everything else, never anything executed."""
 
+import random
+import runpy
 import string
+from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -140,3 +145,23 @@ def test_erf_is_recognised_at_any_scale():
     assert activation("saad-solla").erf_scale == pytest.approx(0.5**0.5, abs=1e-15)
     assert activation("erf(sqrt(2)*z)").erf_scale == pytest.approx(2**0.5, abs=1e-15)
     assert activation("erf(z) + 0*z").erf_scale is None
+
+
+def test_random_formulas_are_understood_or_refused_within_a_second():
+    """A small draw of `benchmarks/formulas.py`, and the formulas that once went wrong."""
+    formulas = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "formulas.py"))
+    chance = random.Random(5)
+    formulas["ask"]("z")
+    for text in [*formulas["FIXED"], *(formulas["random_formula"](chance) for _ in range(100))]:
+        outcome, seconds = formulas["ask"](text)
+        assert outcome in ("accepted", "refused"), text
+        assert seconds < formulas["SLOWEST"], text
+
+
+def test_numpy_and_jax_give_the_same_values():
+    places = np.linspace(-3.0, 3.0, 41)
+    for text in ("gelu(z)*sigmoid(2*z)", "softplus(z)-log(1+exp(z))", "erf(z)+heaviside(z-1)", "max(z, 0.5)**3/(z<1)"):
+        function = activation(text).function
+        with jax.enable_x64(True):
+            compiled = np.asarray(function(jnp.asarray(places)))
+        np.testing.assert_allclose(function(places), compiled, rtol=1e-13, atol=1e-15)

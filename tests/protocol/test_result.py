@@ -36,6 +36,9 @@ def test_a_saved_result_comes_back_whole(tmp_path):
         assert getattr(back, name) == getattr(result(), name)
     with xr.open_dataset(path) as opened:
         assert opened.risk.dims == ("seed", "time")
+    beside = tmp_path.parent / "plain"
+    beside.write_text("")
+    assert path.stat().st_mode == beside.stat().st_mode, "readable by whom any file of this user is"
     assert [file.name for file in tmp_path.iterdir()] == ["one.nc"], "no temporary file is left"
 
 

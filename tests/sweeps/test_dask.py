@@ -2,13 +2,17 @@
 
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 import xarray as xr
 
 import limen
 from limen.storage import FileStore
+from limen.sweeps import dask_executor
 from limen.sweeps.dask_executor import DaskExecutor
+from limen.sweeps.protocol import ExecutorLost
 
 # A cluster starts several processes, and a nanny takes seconds to replace one.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default")]
@@ -60,6 +64,39 @@ def test_a_point_that_kills_dask_workers_is_isolated(cluster, pool, store, troub
     assert (found.points.done, found.points.failed) == (4, 1)
     assert {failure.params["slope"] for failure in found.failures} == {2.0}
     assert all("its Dask worker died" in failure.reason for failure in found.failures)
+
+
+CLUSTER = """
+from distributed import LocalCluster
+if __name__ == "__main__":
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=50)
+    print(cluster.scheduler_address, flush=True)
+    input()
+"""
+
+
+def test_a_lost_scheduler_is_one_sentence_and_what_was_finished_is_kept(pool, store, tmp_path, log, monkeypatch):
+    monkeypatch.setattr(dask_executor, "SCHEDULER_PATIENCE", 2.0)
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+    process = subprocess.Popen(
+        [sys.executable, "-W", "ignore", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+    def kill(progress):
+        if progress.computed > 3:
+            process.kill()
+
+    lost = pytest.raises(ExecutorLost, match=r"was lost .* goes on from there")
+    with process, DaskExecutor(process.stdout.readline().strip()) as executor, lost:
+        sweep(store, executor, seconds=0.1, options={"on_progress": kill})
+    kept = len(list(store.keys()))
+    assert kept > 3
+    log.clear()
+    found = sweep(store, pool, seconds=0.1)
+    assert (found.results.done, found.failures) == (25, [])
+    assert len(log.lines()) == 25 - kept
+    xr.testing.assert_identical(found.dataset, sweep(FileStore(tmp_path / "local"), pool, seconds=0.1).dataset)
 
 
 @pytest.mark.usefixtures("log")

@@ -176,8 +176,7 @@ def save(run: "Run", out: Path) -> dict[str, str]:
     if run.simulation is not None:
         files["simulation"] = out / f"{stem}-simulation.nc"
         run.simulation.save(files["simulation"])
-    save_figure(figure, files["figure"])
-    save_figure(figure, files["pdf"])
+    save_figure(figure, files["figure"], files["pdf"])
     return {name: str(path) for name, path in files.items()}
 
 

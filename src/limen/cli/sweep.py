@@ -142,9 +142,8 @@ def save(sweep: Sweep, out: Path, quantity: str | None = None) -> dict[str, str]
     for path in files.values():
         sweep.export(path)
     if sweep.quantities() or quantity is not None:
-        figure = sweep.figure(quantity)
-        for name, ending in (("figure", "png"), ("pdf", "pdf")):
-            files[name] = save_figure(figure, out / f"{stem}.{ending}")
+        files |= {"figure": out / f"{stem}.png", "pdf": out / f"{stem}.pdf"}
+        save_figure(sweep.figure(quantity), files["figure"], files["pdf"])
     return {name: str(path) for name, path in files.items()}
 
 

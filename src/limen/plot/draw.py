@@ -2,7 +2,6 @@
 
 import os
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -64,21 +63,23 @@ def draw(figure: Figure) -> Canvas:
             # Small, and broken to the width, so that a single panel keeps its own.
             words = textwrap.fill(figure.key, 62 * max(columns, 1))
             canvas.supxlabel(words, fontsize=7.5, color="0.35")
-        # Words find their places once it is known where everything else stands.
-        canvas.draw_without_rendering()
-        taller = np.zeros((max(rows, 1), max(columns, 1)))
-        for index, (axes, panel) in enumerate(zip(places, figure.panels, strict=True)):
-            taller.flat[index] = _place_words(axes, panel)
-        canvas.set_size_inches(canvas.get_figwidth(), canvas.get_figheight() + float(taller.max(axis=1).sum()))
+        # Words find their places once it is known where everything else stands: names first, then legends.
+        taller = np.zeros((2, max(rows, 1), max(columns, 1)))
+        for words, place in enumerate((_place_names, _place_legend)):
+            canvas.draw_without_rendering()
+            for index, (axes, panel) in enumerate(zip(places, figure.panels, strict=True)):
+                taller[words].flat[index] = place(axes, panel)
+            canvas.set_size_inches(canvas.get_figwidth(), canvas.get_figheight() + taller[words].max(axis=1).sum())
     return canvas
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Draws and writes a figure; the ending of the path is the format (png, pdf, svg)."""
-    path = Path(path)
+def save_figure(figure: Figure, path: str | os.PathLike[str], *others: str | os.PathLike[str]) -> Path:
+    """Draws a figure once and writes it to a path, and to others; the ending is the format (png, pdf, svg)."""
     with matplotlib.rc_context(STYLE):
-        draw(figure).savefig(path)
-    return path
+        canvas = draw(figure)
+        for one in (path, *others):
+            canvas.savefig(one)
+    return Path(path)
 
 
 def _draw_panel(axes: Axes, panel: Panel) -> None:
@@ -102,11 +103,11 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             line = axes.axvline if mark.x is not None else axes.axhline
             line(mark.x if mark.x is not None else mark.y, **THRESHOLD)
     if axes.get_legend_handles_labels()[1]:
-        axes.legend(handlelength=1.6, borderaxespad=0.3)
+        axes.legend(handlelength=1.6, borderaxespad=0.3, loc="upper right")
 
 
-def _place_words(axes: Axes, panel: Panel) -> float:
-    """Names of thresholds, the title above them, the legend; the height in inches that a legend below asks for."""
+def _place_names(axes: Axes, panel: Panel) -> float:
+    """Names of thresholds, and the title above them; the height in inches that they take."""
     drawn = Drawn(axes)
     named = [mark for mark in panel.marks if isinstance(mark, Threshold) and mark.label]
     above = [
@@ -120,9 +121,14 @@ def _place_words(axes: Axes, panel: Panel) -> float:
     for mark in named:
         if mark.x is None and mark.y is not None and _within(axes.get_ylim(), mark.y):
             place_beside(axes, drawn, axes.text(0.0, mark.y, mark.label, fontsize=8.5), mark.y)
-    legend = axes.get_legend()
-    below = place_legend(axes, drawn, legend) if legend is not None else 0.0
-    return below + lift / 72.0
+    return lift / 72.0
+
+
+def _place_legend(axes: Axes, panel: Panel) -> float:
+    """The legend; the height in inches that it takes below the axes."""
+    drawn, legend = Drawn(axes), axes.get_legend()
+    drawn.words = [text.get_window_extent() for text in axes.texts]
+    return place_legend(axes, drawn, legend) if legend is not None else 0.0
 
 
 def _within(limits: tuple[float, float], value: float) -> bool:

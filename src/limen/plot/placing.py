@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, QuadMesh
+from matplotlib.collections import LineCollection, PolyCollection, QuadMesh
 from matplotlib.legend import Legend
 from matplotlib.path import Path
 from matplotlib.text import Text
@@ -18,10 +18,17 @@ PLACES = tuple(
 )
 
 
+CORNERS = (
+    "upper right", "upper left", "lower right", "lower left", "center right", "center left", "upper center",
+    "lower center",
+)  # fmt: skip
+
+
 class Drawn:
     """What is drawn in a panel, in pixels."""
 
     def __init__(self, axes: Axes) -> None:
+        self.window = axes.get_window_extent()
         self.paths: list[Path] = []
         self.dots: list[np.ndarray] = []
         self.covered = any(isinstance(part, QuadMesh) for part in axes.collections)
@@ -32,18 +39,22 @@ class Drawn:
             if line.get_marker() not in ("None", "none", None, ""):
                 self.dots.append(np.asarray(path.vertices))
         for part in axes.collections:
-            if isinstance(part, LineCollection):
+            # Bands by their outlines: words may stand on their ground.
+            if isinstance(part, LineCollection | PolyCollection):
                 self.paths += [part.get_transform().transform_path(path) for path in part.get_paths()]
         self.paths += [patch.get_transform().transform_path(patch.get_path()) for patch in axes.patches]
         self.words: list[Bbox] = []
 
     def crosses(self, box: Bbox) -> bool:
-        """Whether anything that is drawn passes through a box."""
-        dots = any(box.count_contains(dots[np.isfinite(dots).all(axis=1)]) for dots in self.dots if len(dots))
-        return bool(dots) or any(path.intersects_bbox(box, filled=False) for path in self.paths) or self.on_words(box)
-
-    def on_words(self, box: Bbox) -> bool:
-        return box.count_overlaps(self.words) > 0
+        """Whether anything that is drawn passes through a box; beyond the axes nothing is."""
+        if box.count_overlaps(self.words) > 0:
+            return True
+        inside = Bbox.intersection(box, self.window)
+        if inside is None:
+            return False
+        if any(inside.count_contains(dots[np.isfinite(dots).all(axis=1)]) for dots in self.dots):
+            return True
+        return any(path.intersects_bbox(inside, filled=False) for path in self.paths)
 
 
 def place_beside(axes: Axes, drawn: Drawn, text: Text, height: float) -> None:
@@ -84,15 +95,15 @@ def place_above(axes: Axes, texts: Sequence[Text]) -> float:
 
 
 def place_legend(axes: Axes, drawn: Drawn, legend: Legend) -> float:
-    """The legend stays where it is if nothing passes behind it, else it goes below the axes. Height in inches."""
-    box = legend.get_window_extent()
-    if not drawn.covered and not drawn.crosses(box.padded(GAP)):
-        return 0.0
-    dpi = axes.figure.dpi
+    """A legend stands in a corner where nothing passes behind it, else below the axes. Height there in inches."""
+    for corner in () if drawn.covered else CORNERS:
+        legend.set_loc(corner)
+        if not drawn.crosses(legend.get_window_extent().padded(2.0 * GAP)):
+            return 0.0
+    box, dpi = legend.get_window_extent(), axes.figure.dpi
     below = (axes.get_window_extent().y0 - axes.xaxis.get_tightbbox().y0) / dpi + 0.03
     move = ScaledTranslation(0.0, -below, axes.figure.dpi_scale_trans)
-    labels = [text.get_text() for text in legend.get_texts()]
-    handles = legend.legend_handles
+    handles, labels = axes.get_legend_handles_labels()
     columns = 1 if len(labels) == 1 or box.width > 0.62 * axes.get_window_extent().width else 2
     axes.legend(
         handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=axes.transAxes + move,

@@ -168,10 +168,8 @@ def names_in(tree: ast.expr) -> set[str]:
 
 
 def evaluate(tree: ast.expr, values: Mapping[str, Any]) -> Any:
-    """The value of a checked formula on JAX arrays."""
-    import jax.numpy as jnp
-
-    library = _library()
+    """The value of a checked formula: on JAX arrays by JAX, on NumPy arrays by NumPy, which compiles nothing."""
+    library = _numpy() if all(isinstance(array, np.ndarray) for array in values.values()) else _jax()
 
     def value(node: ast.expr) -> Any:
         match node:
@@ -199,36 +197,53 @@ def evaluate(tree: ast.expr, values: Mapping[str, Any]) -> Any:
                     case ast.Mult():
                         return a * b
                     case _:
-                        # jnp, so that a constant division by zero gives inf and not a traceback
-                        return jnp.divide(a, b)
+                        # so that a constant division by zero gives inf and not a traceback
+                        return library.divide(a, b)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                difference = jnp.asarray(value(left) - value(right))
+                difference = library.asarray(value(left) - value(right))
                 true = {">": difference > 0, ">=": difference >= 0, "<": difference < 0, "<=": difference <= 0}
                 return true[_COMPARE[type(op)]].astype(difference.dtype)
             case ast.Call(func=ast.Name(id=name), args=args):
                 return getattr(library, name)(*(value(argument) for argument in args))
         raise AssertionError(f"unchecked node {node!r}")
 
-    return value(tree)
+    with np.errstate(all="ignore"):
+        return value(tree)
 
 
 @lru_cache(maxsize=1)
-def _library() -> SimpleNamespace:
+def _jax() -> SimpleNamespace:
     import jax
     import jax.numpy as jnp
     from jax.scipy.special import erf
 
+    return _functions(
+        jnp, erf=erf, gelu=lambda z: jax.nn.gelu(z, approximate=False), relu=jax.nn.relu, sigmoid=jax.nn.sigmoid,
+        softplus=jax.nn.softplus,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _numpy() -> SimpleNamespace:
+    from scipy.special import erf, expit, ndtr
+
+    # Division by zero, overflow and roots of negative numbers give inf and nan, as in JAX, without a warning.
+    return _functions(
+        np, erf=erf, gelu=lambda z: z * ndtr(z), relu=lambda z: np.maximum(z, 0.0), sigmoid=expit,
+        softplus=lambda z: np.logaddexp(z, 0.0),
+    )  # fmt: skip
+
+
+def _functions(library: Any, **special: Callable[..., Any]) -> SimpleNamespace:
     def heaviside(z: Any) -> Any:
-        z = jnp.asarray(z)
+        z = library.asarray(z)
         return (z > 0).astype(z.dtype)
 
-    functions: dict[str, Callable[..., Any]] = {
-        "abs": jnp.abs, "cos": jnp.cos, "erf": erf, "exp": jnp.exp, "heaviside": heaviside, "log": jnp.log,
-        "gelu": lambda z: jax.nn.gelu(z, approximate=False), "relu": jax.nn.relu, "sigmoid": jax.nn.sigmoid,
-        "sign": jnp.sign, "sin": jnp.sin, "softplus": jax.nn.softplus, "sqrt": jnp.sqrt, "tanh": jnp.tanh,
-        "max": jnp.maximum, "min": jnp.minimum,
-    }  # fmt: skip
-    return SimpleNamespace(**functions)
+    same = {name: getattr(library, name) for name in ("abs", "cos", "exp", "log", "sign", "sin", "sqrt", "tanh")}
+    operations = {name: getattr(library, name) for name in ("divide", "asarray")}
+    return SimpleNamespace(
+        **same, **operations, heaviside=heaviside, max=library.maximum, min=library.minimum, **special
+    )
 
 
 def bending_arguments(tree: ast.expr) -> tuple[ast.expr, ...]:

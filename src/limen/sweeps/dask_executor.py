@@ -68,6 +68,7 @@ class DaskExecutor:
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._futures: dict[str, tuple[Job, Any]] = {}
         self._begun: dict[str, float] = {}
+        self._orphans: list[int] = []
         self._slots, self._refreshed, self._complete = 1, 0.0, time.monotonic()
         self._wanted = 0 if cluster is None else len(cluster.worker_spec)
         self._refresh()
@@ -139,6 +140,10 @@ class DaskExecutor:
                 self._futures[future.key] = (job, future)
                 future.add_done_callback(self._done.put)
                 return []
+            if self._client.status != "running":
+                # The scheduler is gone, and with it the job; whether for good, `_check_scheduler` finds out.
+                self._orphans.append(job.number)
+                return []
             if type(error).__name__ in ("KilledWorker", "CancelledError", "FutureCancelledError"):
                 future.cancel(force=True)
                 return [Lost(job.number, None, "its Dask worker died")]
@@ -158,12 +163,16 @@ class DaskExecutor:
             return []
         self._refreshed = time.monotonic()
         self._check_scheduler()
+        if self._client.status != "running":
+            return []
+        events: list[Event] = [Lost(job, None, "its Dask scheduler was started again") for job in self._orphans]
+        self._orphans.clear()
         with suppress(OSError):
             there = sum(self._client.nthreads().values())
             self._slots = max(1, there)
             self._replace(there)
-            return self._overdue() if self._time_limit is not None else []
-        return []
+            events += self._overdue() if self._time_limit is not None else []
+        return events
 
     def _check_scheduler(self) -> None:
         """A scheduler that is gone and does not come back ends the sweep."""

@@ -153,8 +153,8 @@ class AttentionLayers(Experiment):
         layers = theory.dataset.layer.values
         curve: list[Mark] = [Line(layers, path, r"theory $\gamma_\beta$")]
         counts: list[Mark] = [
-            Line(self.betas(), theory.dataset.collapse_depth.values, "theory, layers"),
-            Line(self.betas(), theory.dataset.flow_depth.values, r"flow, $t_\delta/\eta$", 1, dashed=True),
+            Line(self.betas(), theory.dataset.collapse_depth.values, "theory, layers", spots=True),
+            Line(self.betas(), theory.dataset.flow_depth.values, r"flow, $t_\delta/\eta$", 1, spots=True),
         ]
         if simulation is not None:
             label = f"{len(simulation.seeds)} stacks"

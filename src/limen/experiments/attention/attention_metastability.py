@@ -145,7 +145,7 @@ class AttentionMetastability(Experiment):
             for k, level in zip(theory.dataset.polygon.values[:3], theory.dataset.polygon_energy.values, strict=False)
         ]
         tokens: list[Mark] = []
-        merging: list[Mark] = [Line(ANGLES, theory.dataset.log10_merging_time.values, "theory")]
+        merging: list[Mark] = [Line(ANGLES, theory.dataset.log10_merging_time.values, "theory", spots=True)]
         if simulation is not None:
             data, times = simulation.dataset, self.times()
             for row in range(min(len(simulation.seeds), SHOWN_SEEDS)):
@@ -161,7 +161,7 @@ class AttentionMetastability(Experiment):
         time_label = r"time $t$ (depth)"
         most = 1.0 + max(6.0, float(theory.dataset.first_plateau))
         first, second = self.sizes()
-        key = "Dashed lines and the line of merging times: theory."
+        key = "Dashed lines and squares: theory."
         if simulation is not None:
             shown = min(len(simulation.seeds), SHOWN_SEEDS)
             key += f" Other lines: simulation, start by start ({shown} shown of {len(simulation.seeds)} seeds)."

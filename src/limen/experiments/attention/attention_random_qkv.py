@@ -169,7 +169,7 @@ class AttentionRandomQKV(Experiment):
             marks: list[Mark] = []
             shrinking.append(Line(small, theory.dataset.log_spread.values[:, case].mean(axis=0), CASES[case], case))
             share = theory.dataset.bipolar_stable.values[:, case].mean(axis=0)
-            stable.append(Line(self.betas, share, "", case))
+            stable.append(Line(self.betas, share, "", case, spots=True))
             if simulation is not None:
                 data = simulation.dataset
                 for colour, beta in enumerate(self.betas):
@@ -194,12 +194,12 @@ class AttentionRandomQKV(Experiment):
                 r"inverse temperature $\beta$",
                 "fraction of runs with two poles",
                 stable,
-                "lines: stable; points: reached",
+                "squares: stable; points: reached",
                 x_scale="log",
                 y_range=(-0.03, 1.05),
             ),
         ]
-        key = "Full lines: theory, for the matrices that were drawn."
+        key = "Full lines and squares: theory, for the matrices that were drawn."
         if simulation is not None:
             key += f" Points: simulation, mean and standard error over {len(simulation.seeds)} seeds."
             key += " Dashed: simulation, pairs with cosine near plus or minus one."

@@ -85,7 +85,7 @@ class BatchSize(Experiment):
         last, rates = theory.dataset.test_loss.values[:, -1].reshape(shape), np.asarray(self.rates)
         curves: list[Mark] = []
         for i, fraction in enumerate(self.fractions):
-            curves.append(Line(rates, last[i], f"$b={fraction:g}$", i))
+            curves.append(Line(rates, last[i], f"$b={fraction:g}$", i, spots=True))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.test_loss.values[:, :, -1])
                 curves.append(Points(rates, mean.reshape(shape)[i], error.reshape(shape)[i], "", i))

@@ -113,9 +113,9 @@ class WeakRecovery(Experiment):
             sizes = data.dimension.values[part]
             unit = np.array([size * critical_samples_per_dim(float(size), k) for size in sizes])
             expected = 10.0 ** data.log_samples.values[part]
-            samples.append(Line(sizes, expected, NAMES[k], i))
-            scaled.append(Line(sizes, expected / unit, NAMES[k], i))
-            fractions.append(Line(sizes, data.search_fraction.values[part], NAMES[k], i))
+            samples.append(Line(sizes, expected, NAMES[k], i, spots=True))
+            scaled.append(Line(sizes, expected / unit, NAMES[k], i, spots=True))
+            fractions.append(Line(sizes, data.search_fraction.values[part], NAMES[k], i, spots=True))
             if simulation is None:
                 continue
             mean, error = mean_and_error(simulation.dataset.log_samples.values[:, part])

@@ -175,11 +175,10 @@ class InterpolationThreshold(Experiment):
                 ends.append(Points([WITNESSED[i]], *mean_and_error(end[:, None]), "", NETWORK))
                 witnesses += witness_marks(self.witness_times()[1:], model, real, self.d, i == 0)
         above = np.array(RATIOS) > 1.0
+        away = found.ratio.values[above] - 1.0
         rates: list[Mark] = [
-            Line(found.ratio.values[above] - 1.0, found.relaxation_rate.values[above], r"$1/t_{rel}$, fitted"),
-            Line(
-                found.ratio.values[above] - 1.0, found.lazy_rate.values[above], "Marchenko-Pastur edge", 6, dashed=True
-            ),
+            Line(away, found.relaxation_rate.values[above], r"$1/t_{rel}$, fitted", spots=True),
+            Line(away, found.lazy_rate.values[above], "Marchenko-Pastur edge", 6, spots=True),
         ]
         low, high = WITNESSED
         return Figure(

@@ -183,9 +183,9 @@ class LazyVersusFeature(Experiment):
             marks += [Threshold("$t=m$", x=float(self.width))] if self.width < self.horizon else []
             panels.append(Panel("time $t$", label, marks, x_scale="log"))
         summary: list[Mark] = [
-            Line(scales, found.least_test_loss.values, "least test loss", 1),
-            Line(scales, found.overlap.max("time").values, "largest overlap $v$", 2),
-            Line(scales, found.travel.values[:, -1], "travel $1-C(t,0)$", 3),
+            Line(scales, found.least_test_loss.values, "least test loss", 1, spots=True),
+            Line(scales, found.overlap.max("time").values, "largest overlap $v$", 2, spots=True),
+            Line(scales, found.travel.values[:, -1], "travel $1-C(t,0)$", 3, spots=True),
             Threshold(r"$\gamma_{GF}$", x=self.threshold()),
         ]
         axes = (r"start $a_0/\sqrt{m}$", f"over the whole run, $m={self.width}$")

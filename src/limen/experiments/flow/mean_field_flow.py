@@ -123,7 +123,7 @@ class MeanFieldFlow(Experiment):
 
     def _distance_panel(self, theory: Result, simulation: Result | None) -> Panel:
         widths, distance = np.array(self.counts(), dtype=float), self._distances(theory.dataset)
-        marks: list[Mark] = [Line(widths, distance, "theory")]
+        marks: list[Mark] = [Line(widths, distance, "theory", spots=True)]
         marks.append(Line(widths, distance[-1] * widths[-1] / widths, r"$\propto1/m$", 6, dashed=True))
         if simulation is not None:
             limit, at = theory.dataset.mean_field_overlap.values, self._unit()

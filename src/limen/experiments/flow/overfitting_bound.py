@@ -163,7 +163,7 @@ class OverfittingBound(Experiment):
         truth = found.true_width * self.samples_per_parameter
         excluded = np.where(found.excluded_time > 0.0, found.excluded_time, np.nan)
         late: list[Mark] = [
-            Line(truth, found.overfitting_time, "theory"),
+            Line(truth, found.overfitting_time, "theory", spots=True),
             Line(found.samples_per_dim, excluded, "excluded before", 6, dashed=True),
         ]
         if simulation is not None:

@@ -162,7 +162,7 @@ class LazyTraining(Experiment):
         deviation: list[Mark] = []
         for j, start in enumerate(STARTS):
             distance.append(
-                Line(scales, limit.sup_distance.sel(start=start).values, f"linearised, {words[j]}", colour=j)
+                Line(scales, limit.sup_distance.sel(start=start).values, f"linearised, {words[j]}", j, spots=True)
             )
         if simulation is not None:
             data = simulation.dataset

@@ -61,8 +61,8 @@ class LearningCurveData(Experiment):
         found, n = theory.dataset, theory.dataset.samples.values
         losses: list[Mark] = [
             Band(n, found.test_loss_low.values, found.test_loss_high.values, "99%, data of this source"),
-            Line(n, found.test_loss.values, "test, theory"),
-            Line(n, found.train_loss.values, "training, theory", colour=1),
+            Line(n, found.test_loss.values, "test, theory", spots=True),
+            Line(n, found.train_loss.values, "training, theory", 1, spots=True),
         ]
         if simulation is not None:
             for name, colour, label in (
@@ -73,7 +73,7 @@ class LearningCurveData(Experiment):
                 losses.append(Points(n, mean, error, label, colour))
         panels = [Panel("samples $n$", "half mean squared error", losses, x_scale="log")]
         if "test_error" in found:
-            wrong: list[Mark] = [Line(n, found.test_error.values, "theory", colour=2)]
+            wrong: list[Mark] = [Line(n, found.test_error.values, "theory", 2, spots=True)]
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.test_error.values)
                 wrong.append(Points(n, mean, error, "simulation", 2))

@@ -14,7 +14,7 @@ from limen.result import Findings, Result
 from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk
 from limen.theory.kernel.tangent.neural_tangent import ntk
 
-INPUTS, FRACTIONS = 16, (16, 4, 1)
+INPUTS, LINE, FRACTIONS = 16, 160, (16, 4, 1)
 
 
 class NTKConvergence(Experiment):
@@ -53,14 +53,14 @@ class NTKConvergence(Experiment):
         """Angles between two of the inputs, in units of π."""
         return np.arange(INPUTS // 2 + 1) / (INPUTS / 2)
 
-    def inputs(self) -> np.ndarray:
-        """Points (16, d) at equal distances on a circle of radius √d."""
-        around = 2.0 * np.pi * np.arange(INPUTS) / INPUTS
+    def inputs(self, count: int = INPUTS) -> np.ndarray:
+        """Points (count, d) at equal distances on a circle of radius √d."""
+        around = 2.0 * np.pi * np.arange(count) / count
         plane = np.sqrt(self.d) * np.stack([np.cos(around), np.sin(around)], axis=1)
         return np.pad(plane, ((0, 0), (0, self.d - 2)))
 
-    def _limit(self) -> np.ndarray:
-        return ntk(self.inputs(), None, self.activation, self.depth, self.weight_variance, self.bias)[1]
+    def _limit(self, count: int = INPUTS) -> np.ndarray:
+        return ntk(self.inputs(count), None, self.activation, self.depth, self.weight_variance, self.bias)[1]
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         values = {"tangent_kernel": ("angle", _by_angle(self._limit())), "slope_in_width": -0.5}
@@ -89,7 +89,8 @@ class NTKConvergence(Experiment):
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         angles, widths = self.angles(), self.widths()
-        kernel: list[Mark] = [Line(angles, theory.dataset.tangent_kernel.values, "infinite width")]
+        fine = np.linspace(0.0, 1.0, LINE // 2 + 1)
+        kernel: list[Mark] = [Line(fine, self._limit(LINE)[0, : fine.size], "infinite width")]
         fall: list[Mark] = []
         if simulation is not None:
             data = simulation.dataset

@@ -169,7 +169,7 @@ class HardDirections(Experiment):
         marks: list[Mark] = []
         for stage, row in enumerate(values):
             row = row[np.isfinite(row)]
-            marks.append(Line(np.full(row.shape, stage + 1.0), row, colour=stage, spots=True))
+            marks += [Line([stage + 1.0], [value], colour=stage, spots=True) for value in row]
         marks.append(Threshold("counts as zero", y=float(theory.dataset.singular_error.values.max())))
         stages = (0.0, len(values) + 1.0)
         return Panel("stage of the staircase", "singular values", marks, y_scale="log", x_range=stages)
