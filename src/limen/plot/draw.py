@@ -2,6 +2,7 @@
 
 import os
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import matplotlib
