@@ -15,9 +15,10 @@ MOST_SERIES = 6
 
 @dataclass(frozen=True)
 class Curve:
-    """`variable` against its first dimension, or `over` another; a colour for each value along the others.
+    r"""`variable` against its first dimension, or `over` another; a colour for each value along the others.
 
-    Labels not given are the names themselves. What is scalar is one point.
+    Labels not given are the names themselves; `series` writes the value of a colour (`"$\beta={:g}$"`). What is scalar
+    is one point.
     """
 
     variable: str
@@ -26,6 +27,7 @@ class Curve:
     y_label: str = ""
     x_scale: Scale = "linear"
     y_scale: Scale = "linear"
+    series: str = ""
 
     def panel(self, theory: xr.Dataset, simulation: xr.Dataset | None = None) -> Panel:
         """The panel, from the datasets of the two witnesses; `simulation` has the dimension `seed`."""
@@ -42,7 +44,7 @@ class Curve:
         cells = itertools.product(*(range(one.sizes[dim]) for dim in others))
         for colour, cell in enumerate(itertools.islice(cells, MOST_SERIES)):
             at = dict(zip(others, cell, strict=True))
-            label = ", ".join(f"{dim.replace('_', ' ')} {one[dim].values[i]}" for dim, i in at.items())
+            label = ", ".join(self._named(dim, one[dim].values[i]) for dim, i in at.items())
             if predicted is not None:
                 marks.append(Line(x, np.atleast_1d(predicted.isel(at).values), label or "theory", colour))
             if measured is not None:
@@ -52,6 +54,9 @@ class Curve:
                 marks.append(Points(x[some], np.atleast_1d(mean)[some], np.atleast_1d(error)[some], named, colour))
         words = self.x_label or (over or "").replace("_", " "), self.y_label or self.variable.replace("_", " ")
         return Panel(*words, marks, x_scale=self.x_scale, y_scale=self.y_scale)
+
+    def _named(self, dim: str, value: object) -> str:
+        return self.series.format(value) if self.series else f"{dim.replace('_', ' ')} {value}"
 
 
 def shared(theory: xr.Dataset, simulation: xr.Dataset | None) -> tuple[str, ...]:

@@ -77,8 +77,11 @@ class Experiment(Spec):
         """The panels under their title: by default `panels`, or the variables that are compared."""
         datasets = theory.dataset, None if simulation is None else simulation.dataset
         names = self.compared or shared(*datasets)
-        title = f"{self.name}, {self.size_field} = {getattr(self, self.size_field)}"
-        return Figure([curve.panel(*datasets) for curve in self.panels or map(Curve, names)], title)
+        return Figure([curve.panel(*datasets) for curve in self.panels or map(Curve, names)], self.title())
+
+    def title(self) -> str:
+        """The title of the figure: by default the name and the size."""
+        return f"{self.name}, {self.size_field} = {getattr(self, self.size_field)}"
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         """The few numbers that matter, by symbol, each with words and unit; asked of both witnesses alike."""

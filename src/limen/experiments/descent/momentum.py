@@ -6,13 +6,13 @@ import numpy as np
 import xarray as xr
 from pydantic import Field, model_validator
 
-from limen.experiments.descent.cases import LOSSES, marks, means, predicted, trained
+from limen.experiments.curve import Curve
+from limen.experiments.descent.cases import LOSSES, means, predicted, trained
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Panel
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
-from limen.result import Findings, Result
+from limen.result import Findings
 
 
 class Momentum(Experiment):
@@ -33,6 +33,10 @@ class Momentum(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("celentano2021", "gerbelot2022")
     default_seeds: ClassVar[int] = 16
     compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    panels: ClassVar[tuple[Curve, ...]] = tuple(
+        Curve(f"{name}_loss", "moment", "step $t$", f"{name} loss", series=r"$\beta={:g}$")
+        for name in ("test", "train")
+    )
     quick: ClassVar[dict[str, Any]] = {"d": 40, "steps": 4, "momenta": (0.0, 0.8)}
 
     target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
@@ -75,17 +79,9 @@ class Momentum(Experiment):
         times = [np.arange(self.steps + 1.0)] * len(self.momenta)
         return trained(self.problems(), times, self._case(), self.d, seed)
 
-    def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
-        x, panels = np.arange(self.steps + 1.0), []
-        for name, words in (("test_loss", "test loss"), ("train_loss", "train loss")):
-            shown = [
-                mark
-                for i, momentum in enumerate(self.momenta)
-                for mark in marks(theory, simulation, name, i, x, rf"$\beta={momentum:g}$", i)
-            ]
-            panels.append(Panel("step $t$", words, shown))
+    def title(self) -> str:
         kind = "Nesterov" if self.nesterov else "heavy ball"
-        return Figure(panels, title=rf"Momentum ({kind}): $\eta={self.step:g}$, $n/d={self.samples_per_dim:g}$")
+        return rf"Momentum ({kind}): $\eta={self.step:g}$, $n/d={self.samples_per_dim:g}$, $d={self.d}$"
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         found, at = {}, means(dataset)
