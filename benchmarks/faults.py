@@ -408,7 +408,9 @@ def main(target: Path, seed: int) -> None:
                 folder / "ro", Row("store read-only"), lambda s: read_only(s, True), lambda s: read_only(s, False)
             ),
             lambda: refused_place(
-                folder / "q", Row("`quarantine` is a file, a result damaged"), quarantine_file,
+                folder / "q",
+                Row("`quarantine` is a file, a result damaged"),
+                quarantine_file,
                 lambda s: (s / "quarantine").unlink(missing_ok=True) if (s / "quarantine").is_file() else None,
             ),
             lambda: killed_scheduler(folder / "dask", Row("Dask scheduler killed")),

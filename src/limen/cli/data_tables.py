@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from limen.data import learning_curve, load, training_curve
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, witnesses
 from limen.plot import save_figure
 from limen.problem.spec import InputError
 from limen.result import Result
@@ -73,7 +73,8 @@ def curve_figure(theory: Result, run: Result | None, title: str) -> Figure:
         for name, colour, label in (("test_loss", 0, "test, trained"), ("train_loss", 1, "training, trained")):
             mean, error = mean_and_error(run.dataset[name].values)
             marks.append(Points(n, mean, error, label, colour))
-    return Figure([Panel("samples $n$", "half mean squared error", marks, x_scale="log")], title=title)
+    panels = [Panel("samples $n$", "half mean squared error", marks, x_scale="log")]
+    return Figure(panels, title=title, key=witnesses(panels, None if run is None else len(run.seeds)))
 
 
 def _numbers(sizes: str | None) -> list[int] | None:
