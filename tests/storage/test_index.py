@@ -1,8 +1,10 @@
 """The index can be lost: files, runs and sweeps say what they are, and no file is deleted because nobody knows it."""
 
 import contextlib
+import errno
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import time
@@ -206,3 +208,10 @@ def test_a_read_only_store_can_be_read(store):
     assert asked.stdout.startswith("6 1 0 abcdef\n1 the store")
     assert "read-only" in asked.stdout
     assert_whole(store)
+
+
+def test_a_file_that_cannot_grow_is_an_error_of_the_system_not_of_sqlite(tmp_path):
+    index = FileStore(tmp_path / "store").index
+    with pytest.raises(OSError, match="index") as caught, index.write():
+        raise sqlite3.OperationalError("disk I/O error")
+    assert caught.value.errno == errno.EIO

@@ -13,6 +13,8 @@ from click.shell_completion import CompletionItem
 from limen.cli.data import data
 from limen.interruption import Stopped, listen
 
+UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM)
+
 
 class Experiments(click.Group):
     """One command per experiment, made from its fields when it is asked for."""
@@ -237,7 +239,7 @@ def main() -> None:
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             _stop("Too many files are open at once: allow more (ulimit -n 256); what was finished is kept.", 2)
-        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM):
+        if error.errno not in UNWRITABLE:
             raise
         where = f" {error.filename!r}" if error.filename else ""
         _stop(f"Cannot write{where}: {error.strerror}; what was finished is kept.", 2)

@@ -168,7 +168,7 @@ class Index:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Keeps the index open: whoever closes it last pays for a checkpoint, which many small writes should not."""
-        with closing(self._connect()) as connection:
+        with _errors(self.root), closing(self._connect()) as connection:
             connection.execute("SELECT count(*) FROM files").fetchone()
             yield
 
@@ -213,6 +213,8 @@ def _errors(root: Path) -> Iterator[None]:
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         if "disk is full" in str(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+        if "disk I/O error" in str(error):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(root / INDEX)) from error
         if _is_damage(error):
             raise DamagedIndex(root) from error
         raise
