@@ -90,7 +90,7 @@ def adopt(index: sqlite3.Connection, paths: Iterable[Path]) -> list[Path]:
 def write_record(folder: Path, identifier: str, record: dict[str, Any]) -> None:
     """Keeps what a run or a sweep was beside the results, for an index that has to be made again."""
     folder.mkdir(exist_ok=True)
-    write_file(json.dumps(record, sort_keys=True).encode(), folder / f"{identifier}.json")
+    write_file(json.dumps(record).encode(), folder / f"{identifier}.json")
 
 
 def _records(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
