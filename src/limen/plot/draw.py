@@ -100,9 +100,10 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     if panel.x_scale == "linear" and _counts(panel):
         axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     for mark in panel.marks:
-        if isinstance(mark, Threshold):
-            line = axes.axvline if mark.x is not None else axes.axhline
-            line(mark.x if mark.x is not None else mark.y, **THRESHOLD)
+        if isinstance(mark, Threshold) and mark.x is not None:
+            axes.axvline(mark.x, **THRESHOLD)
+        elif isinstance(mark, Threshold) and mark.y is not None:
+            axes.axhline(mark.y, **THRESHOLD)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(handlelength=1.6, borderaxespad=0.3, loc="upper right")
 

@@ -88,7 +88,7 @@ def place_above(axes: Axes, texts: Sequence[Text]) -> float:
             box = text.get_window_extent()
             if not box.padded(GAP).count_overlaps(taken):
                 break
-            lift += text.get_fontsize() * 1.25
+            lift += 1.25 * float(text.get_fontsize())
         taken.append(box)
         highest = max(highest, (box.y1 - axes.get_window_extent().y1) / axes.figure.dpi * 72.0)
     return highest
@@ -101,7 +101,8 @@ def place_legend(axes: Axes, drawn: Drawn, legend: Legend) -> float:
         if not drawn.crosses(legend.get_window_extent().padded(2.0 * GAP)):
             return 0.0
     box, dpi = legend.get_window_extent(), axes.figure.dpi
-    below = (axes.get_window_extent().y0 - axes.xaxis.get_tightbbox().y0) / dpi + 0.03
+    labels_of_axis = axes.xaxis.get_tightbbox() or axes.get_window_extent()
+    below = (axes.get_window_extent().y0 - labels_of_axis.y0) / dpi + 0.03
     move = ScaledTranslation(0.0, -below, axes.figure.dpi_scale_trans)
     handles, labels = axes.get_legend_handles_labels()
     columns = 1 if len(labels) == 1 or box.width > 0.62 * axes.get_window_extent().width else 2
