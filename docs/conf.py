@@ -1,4 +1,4 @@
-"""Sphinx configuration; gallery, tutorials and reference are made before the pages are read."""
+"""Sphinx configuration; gallery, tutorials, reference and references are made before the pages are read."""
 
 import sys
 from pathlib import Path
@@ -20,9 +20,10 @@ html_title = "limen"
 
 
 def setup(app: object) -> None:
-    """Writes the gallery, the tutorials and the reference."""
+    """Writes the gallery, the tutorials, the reference and the references."""
     from gallery_pages import write_gallery
     from reference_pages import write_reference
+    from references_page import references_page
     from tutorial_pages import write_tutorials
 
     def write(app: object) -> None:
@@ -30,5 +31,6 @@ def setup(app: object) -> None:
         write_gallery(source / "gallery")
         write_reference(source / "reference")
         write_tutorials(source / "notebooks", source / "tutorials")
+        (source / "references.md").write_text(references_page())
 
     app.connect("builder-inited", write)  # pyright: ignore

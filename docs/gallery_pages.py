@@ -80,7 +80,7 @@ def _page(kind: type[Experiment], picture: str, numbers: dict[str, Any] | None, 
         f'```python\nlimen.experiment("{kind.name}").run()\n```',
         "| parameter | default | |\n|---|---|---|\n" + "\n".join(parameters),
         *_diagram(kind, folder),
-        f"```bibtex\n{bibtex(kind.citations)}\n```",
+        f"```bibtex\n{bibtex(kind.citations)}\n```\n\n[How these were checked](../references.md).",
         "Next: [the whole gallery](index.md), or [what a verdict means](../concepts.md).",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"

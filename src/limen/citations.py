@@ -14,7 +14,8 @@ BIBTEX = {
     "veiga2022": """@inproceedings{veiga2022,
   author = {Veiga, Rodrigo and Stephan, Ludovic and Loureiro, Bruno and Krzakala, Florent and Zdeborov{\\'a}, Lenka},
   title = {Phase diagram of stochastic gradient descent in high-dimensional two-layer neural networks},
-  booktitle = {Advances in Neural Information Processing Systems}, volume = {35}, year = {2022}
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {35}, pages = {23244--23255},
+  year = {2022}
 }""",
     "arnaboldi2023escaping": """@article{arnaboldi2023escaping,
   author = {Arnaboldi, Luca and Krzakala, Florent and Loureiro, Bruno and Stephan, Ludovic},
@@ -23,7 +24,7 @@ BIBTEX = {
 }""",
     "arnaboldi2023high": """@article{arnaboldi2023high,
   author = {Arnaboldi, Luca and Stephan, Ludovic and Krzakala, Florent and Loureiro, Bruno},
-  title = {From high-dimensional and mean-field dynamics to dimensionless {ODEs}: A unifying approach to {SGD} in
+  title = {From high-dimensional \\& mean-field dynamics to dimensionless {ODEs}: A unifying approach to {SGD} in
     two-layers networks},
   journal = {arXiv preprint arXiv:2302.05882}, year = {2023}
 }""",
@@ -35,7 +36,7 @@ BIBTEX = {
     "safran2018": """@inproceedings{safran2018,
   author = {Safran, Itay and Shamir, Ohad},
   title = {Spurious Local Minima are Common in Two-Layer {ReLU} Neural Networks},
-  booktitle = {International Conference on Machine Learning}, year = {2018}
+  booktitle = {International Conference on Machine Learning}, pages = {4433--4441}, year = {2018}
 }""",
     "montanari2026": """@article{montanari2026,
   author = {Montanari, Andrea and Wang, Zihao},
@@ -43,26 +44,26 @@ BIBTEX = {
   journal = {arXiv preprint arXiv:2602.01434}, year = {2026}
 }""",
     "celentano2021": """@article{celentano2021,
-  title={The high-dimensional asymptotics of first order methods with random data},
-  author={Celentano, Michael and Cheng, Chen and Montanari, Andrea},
-  journal={arXiv:2112.07572}, year={2021}
+  title = {The high-dimensional asymptotics of first order methods with random data},
+  author = {Celentano, Michael and Cheng, Chen and Montanari, Andrea},
+  journal = {arXiv preprint arXiv:2112.07572}, year = {2021}
 }""",
     "gerbelot2022": """@article{gerbelot2022,
-  title={Rigorous dynamical mean field theory for stochastic gradient descent methods},
-  author={Gerbelot, C{\\'e}dric and Troiani, Emanuele and Mignacco, Francesca and Krzakala, Florent and
+  title = {Rigorous dynamical mean field theory for stochastic gradient descent methods},
+  author = {Gerbelot, C{\\'e}dric and Troiani, Emanuele and Mignacco, Francesca and Krzakala, Florent and
           Zdeborov{\\'a}, Lenka},
-  journal={arXiv:2210.06591}, year={2022}
+  journal = {arXiv preprint arXiv:2210.06591}, year = {2022}
 }""",
     "kingma2015": """@inproceedings{kingma2015,
-  title={Adam: a method for stochastic optimization},
-  author={Kingma, Diederik P. and Ba, Jimmy},
-  booktitle={International Conference on Learning Representations}, year={2015}
+  title = {Adam: a method for stochastic optimization},
+  author = {Kingma, Diederik P. and Ba, Jimmy},
+  booktitle = {International Conference on Learning Representations}, year = {2015}
 }""",
     "abbe2022": """@inproceedings{abbe2022,
   author = {Abbe, Emmanuel and {Boix-Adser{\\`a}}, Enric and Misiakiewicz, Theodor},
-  title = {The merged-staircase property: a necessary and nearly sufficient condition for SGD learning of sparse
+  title = {The merged-staircase property: a necessary and nearly sufficient condition for {SGD} learning of sparse
            functions on two-layer neural networks},
-  booktitle = {Conference on Learning Theory}, year = {2022}
+  booktitle = {Conference on Learning Theory}, pages = {4782--4887}, year = {2022}
 }""",
     "marchenko1967": """@article{marchenko1967,
   author = {Mar{\\v{c}}enko, Vladimir A. and Pastur, Leonid A.},
@@ -89,10 +90,10 @@ BIBTEX = {
   title = {High-dimensional limit theorems for {SGD}: Effective dynamics and critical scaling},
   journal = {arXiv preprint arXiv:2206.04030}, year = {2022}
 }""",
-    "benarous2023": """@article{benarous2023,
+    "benarous2023": """@inproceedings{benarous2023,
   author = {Ben Arous, G{\\'e}rard and Gheissari, Reza and Huang, Jiaoyang and Jagannath, Aukosh},
   title = {High-dimensional {SGD} aligns with emerging outlier eigenspaces},
-  journal = {arXiv preprint arXiv:2310.03010}, year = {2023}
+  booktitle = {International Conference on Learning Representations}, year = {2024}, note = {arXiv:2310.03010}
 }""",
     "baik2005": """@article{baik2005,
   author = {Baik, Jinho and Ben Arous, G{\\'e}rard and P{\\'e}ch{\\'e}, Sandrine},
@@ -128,7 +129,7 @@ BIBTEX = {
     "ali2019": """@inproceedings{ali2019,
   author = {Ali, Alnur and Kolter, J. Zico and Tibshirani, Ryan J.},
   title = {A continuous-time view of early stopping for least squares regression},
-  booktitle = {International Conference on Artificial Intelligence and Statistics}, year = {2019}
+  booktitle = {International Conference on Artificial Intelligence and Statistics}, pages = {1370--1378}, year = {2019}
 }""",
     "advani2020": """@article{advani2020,
   author = {Advani, Madhu S. and Saxe, Andrew M. and Sompolinsky, Haim},
@@ -150,30 +151,22 @@ BIBTEX = {
   author = {Canatar, Abdulkadir and Bordelon, Blake and Pehlevan, Cengiz},
   title = {Spectral Bias and Task-Model Alignment Explain Generalization in Kernel Regression and Infinitely Wide
            Neural Networks},
-  journal = {Nature Communications},
-  volume = {12},
-  pages = {2914},
-  year = {2021},
+  journal = {Nature Communications}, volume = {12}, pages = {2914}, year = {2021}
 }""",
     "wei2022": """@inproceedings{wei2022,
   author = {Wei, Alexander and Hu, Wei and Steinhardt, Jacob},
   title = {More Than a Toy: Random Matrix Models Predict How Real-World Neural Representations Generalize},
-  booktitle = {International Conference on Machine Learning},
-  year = {2022},
+  booktitle = {International Conference on Machine Learning}, year = {2022}
 }""",
     "paquette2024": """@inproceedings{paquette2024,
   author = {Paquette, Elliot and Paquette, Courtney and Xiao, Lechao and Pennington, Jeffrey},
   title = {4+3 Phases of Compute-Optimal Neural Scaling Laws},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2024},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {37}, year = {2024}
 }""",
     "soven1967": """@article{soven1967,
   author = {Soven, Paul},
   title = {Coherent-Potential Model of Substitutional Disordered Alloys},
-  journal = {Physical Review},
-  volume = {156},
-  pages = {809--813},
-  year = {1967},
+  journal = {Physical Review}, volume = {156}, pages = {809--813}, year = {1967}
 }""",
     "simon2023": """@article{simon2023,
   author = {Simon, James B. and Karkada, Dhruva and Ghosh, Nikhil and Belkin, Mikhail},
@@ -184,7 +177,8 @@ BIBTEX = {
     "defilippis2024": """@inproceedings{defilippis2024,
   author = {Defilippis, Leonardo and Loureiro, Bruno and Misiakiewicz, Theodor},
   title = {Dimension-free deterministic equivalents and scaling laws for random feature regression},
-  booktitle = {Advances in Neural Information Processing Systems}, volume = {37}, year = {2024}
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {37}, pages = {104630--104693},
+  year = {2024}
 }""",
     "sagun2017": """@article{sagun2017,
   author = {Sagun, Levent and Evci, Utku and G{\\"u}ney, V. U{\\u g}ur and Dauphin, Yann and Bottou, L{\\'e}on},
@@ -222,7 +216,7 @@ BIBTEX = {
     "belkin2019interpolation": """@inproceedings{belkin2019interpolation,
   author = {Belkin, Mikhail and Rakhlin, Alexander and Tsybakov, Alexandre B.},
   title = {Does data interpolation contradict statistical optimality?},
-  booktitle = {International Conference on Artificial Intelligence and Statistics}, year = {2019}
+  booktitle = {International Conference on Artificial Intelligence and Statistics}, pages = {1611--1619}, year = {2019}
 }""",
     "cover1967": """@article{cover1967,
   author = {Cover, Thomas M. and Hart, Peter E.},
@@ -286,9 +280,9 @@ BIBTEX = {
   journal = {arXiv preprint arXiv:2507.22857}, year = {2025}
 }""",
     "watanabe1994": """@article{watanabe1994,
-  author = {Watanabe, Shinya and Strogatz, Steven H.},
+  author = {Watanabe, S. and Strogatz, S. H.},
   title = {Constants of motion for superconducting {Josephson} arrays},
-  journal = {Physica D: Nonlinear Phenomena}, volume = {74}, number = {3--4}, pages = {197--253}, year = {1994}
+  journal = {Physica D: Nonlinear Phenomena}, volume = {74}, pages = {197--253}, year = {1994}
 }""",
     "ott2008": """@article{ott2008,
   author = {Ott, Edward and Antonsen, Thomas M.},
@@ -316,7 +310,7 @@ BIBTEX = {
   journal = {Mathematica Scandinavica}, volume = {11}, pages = {109--111}, year = {1962}
 }""",
     "sommeijer1998": """@article{sommeijer1998,
-  author = {Sommeijer, Ben P. and Shampine, Lawrence F. and Verwer, Jan G.},
+  author = {Sommeijer, B. P. and Shampine, L. F. and Verwer, J. G.},
   title = {{RKC}: an explicit solver for parabolic {PDEs}},
   journal = {Journal of Computational and Applied Mathematics}, volume = {88}, number = {2}, pages = {315--326},
   year = {1998}
@@ -343,6 +337,26 @@ BIBTEX = {
   journal = {arXiv preprint arXiv:2502.21269}, year = {2025}
 }""",
 }
+# Public pages with which authors, title, place, year and numbers were compared; a new entry joins one of these rows,
+# or a row "not checked: no page found".
+_COMPARED_WITH = {
+    "arXiv page": """
+        montanari2026 berthier2023 celentano2021 gerbelot2022 arnaboldi2023escaping simon2023 montanari2025""",
+    "copy of the arXiv record": """
+        arnaboldi2023high benarous2022 sagun2017 geshkovski2023 criscitiello2024 bruno2024 polyanskiy2025""",
+    "proceedings page": """
+        benarous2023""",
+    "author's page": """
+        soven1967""",
+    "public bibliography": """
+        saad1995 goldt2019 veiga2022 safran2018 kingma2015 abbe2022 marchenko1967 silverstein1995
+        johnstone2001 benarous2021 baik2005 paul2007 ledoit2011 dobriban2018 hastie2022 belkin2019 ali2019
+        advani2020 mei2022 zhang2017 canatar2021 wei2022 paquette2024 defilippis2024 papyan2020 jacot2018
+        cover1965 novikoff1962 soudry2018 belkin2019interpolation cover1967 gyorfi2002 bartlett2002
+        nagarajan2019 lee2019 chizat2019 bartlett2021 montanari2022 watanabe1994 ott2008 weinan2017 chen2018
+        rice1945 wendel1962 sommeijer1998 bartlett1996 cugliandolo1993 mei2018""",
+}
+CHECKED = {key: page for page, keys in _COMPARED_WITH.items() for key in keys.split()}
 
 
 def bibtex(keys: tuple[str, ...]) -> str:

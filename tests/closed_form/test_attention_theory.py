@@ -8,10 +8,9 @@ from scipy import special
 from scipy.integrate import quad, solve_ivp
 from scipy.special import iv
 
-from limen.citations import BIBTEX
 from limen.problem.spec import InputError
 from limen.theory import attention
-from limen.theory.attention import consensus, equiangular, hemisphere, layers, mobius, polygon, uniform_stability
+from limen.theory.attention import layers
 
 
 def tangent_field(x, beta, value=None, logits=None, weights=None):
@@ -439,8 +438,3 @@ def test_bad_input_is_a_sentence(call, word):
     with pytest.raises(InputError, match=word) as caught:
         call()
     assert str(caught.value).endswith(".") and "\n" not in str(caught.value)
-
-
-def test_citations_exist():
-    for module in (consensus, equiangular, hemisphere, mobius, polygon, uniform_stability):
-        assert set(module.CITATIONS) <= set(BIBTEX)

@@ -12,18 +12,17 @@ _LETTERS = {r"\o": "ø", r"\O": "Ø", r"\l": "ł", r"\L": "Ł", r"\ss": "ß", r"
 
 
 def references(keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    """One entry per key: `authors`, `title`, `where`, `year` and perhaps `link`."""
+    """One entry per key: `authors`, `title`, `where` with volume and pages, `year` and perhaps `link`."""
     found = []
     for key in keys:
         fields = _fields(BIBTEX[key])
         authors = [_name(author) for author in re.split(r"\s+and\s+", fields.get("author", ""))]
-        where = fields.get("journal") or fields.get("booktitle") or fields.get("publisher") or ""
         arxiv = re.search(r"(\d{4}\.\d{4,5})", " ".join(fields.values()))
         entry = {
             "key": key,
             "authors": ", ".join(authors[:-1]) + (" & " if len(authors) > 1 else "") + authors[-1],
             "title": fields.get("title", ""),
-            "where": where,
+            "where": _where(fields),
             "year": fields.get("year", ""),
         }
         if arxiv is not None:
@@ -36,6 +35,14 @@ def _name(author: str) -> str:
     """First names before the last."""
     last, _, first = author.partition(",")
     return f"{first.strip()} {last.strip()}".strip()
+
+
+def _where(fields: dict[str, str]) -> str:
+    """Journal, proceedings or publisher, then volume(number) and pages as far as there are any."""
+    place = next((fields[name] for name in ("journal", "booktitle", "publisher") if name in fields), "")
+    issue = f"({fields['number']})" if "number" in fields else ""
+    numbered = f"{place} {fields['volume']}{issue}" if "volume" in fields else place
+    return f"{numbered}, {fields['pages']}" if "pages" in fields else numbered
 
 
 def _fields(entry: str) -> dict[str, str]:
