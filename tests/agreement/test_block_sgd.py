@@ -94,3 +94,26 @@ def _as(wrong, run):
     from dataclasses import replace
 
     return replace(wrong, spec=run.spec)
+
+
+@pytest.mark.slow
+def test_hard_directions_of_descent_on_two_variances():
+    """Overlaps of order $d^{-1/2}$ with a direction that no single step finds: variance and amplification; one variance
+    as a twin."""
+    posed = limen.TwoLayer(
+        "z**2",
+        limen.network(1, "gelu"),
+        limen.GradientDescent(0.4),
+        samples_per_dim=6.0,
+        inputs=limen.Inputs(variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3)),
+    )
+    d, seeds = 300, 200
+    theory = limen.predict(posed, 3).dataset
+    overlap = np.sqrt(d) * limen.simulate(posed, 3, d=d, seeds=seeds).dataset.overlap.values[:, :, 0, 0]
+    variance, error = (overlap**2).mean(axis=0), (overlap**2).std(axis=0) / np.sqrt(seeds)
+    # Finite dimensions add some per cent.
+    assert (np.abs(variance - theory.hard_variance.values.ravel()) < 3.0 * error + 0.08 * variance)[1:].all()
+    amplification = (overlap * overlap[:, :1]).mean(axis=0) / (overlap[:, 0] ** 2).mean()
+    np.testing.assert_allclose(amplification, theory.amplification.values.ravel(), rtol=0.12)
+    flat = limen.predict(posed.model_copy(update={"inputs": limen.Inputs()}), 3).dataset
+    assert abs(flat.amplification.values.ravel()[-1] / amplification[-1] - 1.0) > 0.12

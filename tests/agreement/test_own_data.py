@@ -5,7 +5,7 @@ import pytest
 
 import limen
 from limen import InputError
-from limen.data import curves
+from limen.data import question
 
 datasets = pytest.importorskip("sklearn.datasets")
 
@@ -43,6 +43,21 @@ def test_predicted_against_trained(name, shuffled):
         if "test_error" in theory.dataset and shuffled:
             error = theory.dataset.test_error - run.dataset.test_error.mean("seed")
             assert float(abs(error).max()) < 0.03
+
+
+@pytest.mark.parametrize("model", ["ridge", pytest.param("kernel", marks=pytest.mark.slow)])
+def test_early_stopping(model):
+    """Gradient flow on wine at three times: losses of both kinds and wrong answers; time doubled as a twin."""
+    X, y = loaded("wine")
+    asked = {"model": model, "sizes": [22, 60], "ridge": 0.0, "times": [0.5, 5.0, 50.0]}
+    theory = limen.data.learning_curve(X, y, **asked)
+    run = limen.data.training_curve(X, y, **asked, seeds=10, draws=30).dataset.mean("seed")
+    assert theory.ok and theory.dataset.test_loss.dims == ("samples", "time")
+    assert float(abs(theory.dataset.test_loss / run.test_loss - 1.0).max()) < 0.04
+    assert float(abs(theory.dataset.train_loss / run.train_loss - 1.0).max()) < 0.06
+    assert float(abs(theory.dataset.test_error - run.test_error).max()) < 0.02
+    late = limen.data.learning_curve(X, y, **{**asked, "times": [1.0, 10.0, 100.0]}).dataset.train_loss.values
+    assert np.abs(late / run.train_loss.values - 1.0).max() > 0.1
 
 
 def test_planted_errors_are_caught():
@@ -121,6 +136,9 @@ def test_bad_arrays_are_sentences(change, words):
         ({"model": "forest"}, "model must be one of ridge"),
         ({"features": 10}, "only there"),
         ({"model": "random-features"}, "features must be given"),
+        ({"model": "random-features", "features": 20, "times": [1.0]}, "times must be left out"),
+        ({"times": [1.0, -1.0]}, "increasing list of positive numbers"),
+        ({"times": []}, "increasing list of positive numbers"),
     ],
 )
 def test_bad_questions_are_sentences(asked, words):
@@ -155,6 +173,6 @@ def test_files(tmp_path, monkeypatch):
     monkeypatch.setattr("limen.data.table.MOST_BYTES", 100)
     with pytest.raises(InputError, match="GB are read"):
         limen.data.load(tmp_path / "wine.csv", "kind")
-    monkeypatch.setattr(curves, "MOST_ROWS", 100)
+    monkeypatch.setattr(question, "MOST_ROWS", 100)
     with pytest.raises(InputError, match="takes at most 100 rows, got 178"):
         limen.data.learning_curve(X, y, model="kernel")

@@ -30,6 +30,58 @@ def test_numbers_of_a_neuron_on_two_variances():
     np.testing.assert_allclose(risk, [0.4460, 0.1121, 0.0559], atol=1e-3)
 
 
+def by_hand(s, w, times, gamma=0.5, noise=0.05):
+    """Excess risk of the tanh neuron by product quadrature and the classical Runge–Kutta method, in plain NumPy."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    first, second = (axis.ravel() for axis in np.meshgrid(nodes, nodes))
+    weights = np.outer(weights, weights).ravel() / weights.sum() ** 2
+
+    def averages(state):
+        q, m = s @ state[0], s @ state[1]
+        z = first
+        field = m * z + np.sqrt(q - m**2) * second
+        gap = np.tanh(2 * z) + 0.3 * z - np.tanh(field)
+        push = gap / np.cosh(field) ** 2
+        slopes = np.linalg.solve([[q, m], [m, 1.0]], [weights @ (push * field), weights @ (push * z)])
+        squared = weights @ (push**2) + noise * (weights @ np.cosh(field) ** -4)
+        return slopes, squared, 0.5 * weights @ gap**2
+
+    def slope(state):
+        (own, target), squared, _ = averages(state)
+        return np.array(
+            [2 * s * (own * state[0] + target * state[1]) + gamma * s * w * squared, s * (own * state[1] + target * w)]
+        )
+
+    state, t, found, step = np.array([w, np.zeros_like(w)]), 0.0, [], 0.05
+    for wanted in times:
+        while t < wanted - 1e-9:
+            a = slope(state)
+            b = slope(state + 0.5 * step * a)
+            c = slope(state + 0.5 * step * b)
+            state = state + step / 6 * (a + 2 * b + 2 * c + slope(state + step * c))
+            t += step
+        found.append(averages(state)[2])
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        limen.Inputs(variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3)),
+        pytest.param(limen.Inputs(variances=(0.1, 1.0, 4.0), fractions=(0.5, 0.35, 0.15)), marks=pytest.mark.slow),
+        pytest.param(limen.Inputs.power_law(0.6, blocks=4), marks=pytest.mark.slow),
+    ],
+)
+def test_three_other_spectra_by_hand(inputs):
+    times = [1.0, 4.0]
+    posed = neuron(variances=inputs.variances, fractions=inputs.fractions)
+    risk = limen.predict(posed, times).dataset.excess_risk.values
+    np.testing.assert_allclose(risk, by_hand(*inputs.spectrum, times), atol=1e-3)
+    swapped = inputs.spectrum.values[::-1]
+    swapped = by_hand(swapped / (swapped @ inputs.spectrum.fractions), inputs.spectrum.fractions, times)
+    assert np.abs(swapped - risk).max() > 5e-3
+
+
 @pytest.mark.parametrize(
     "algorithm", [limen.OnePassSGD(0.5, batch=3), pytest.param(limen.SphericalSGD(0.4), marks=pytest.mark.slow)]
 )

@@ -6,6 +6,7 @@ import pytest
 import limen
 from limen import InputError
 from limen.theory.kernel.power_law import drawn_nodes, equivalent_nodes, mean_risk, population, volterra_risk
+from limen.theory.kernel.scaling_laws import frontier_exponents, limit_error
 
 
 def test_contour_holds_all_eigenvalues_and_the_whole_target():
@@ -89,6 +90,34 @@ def test_the_frontier_has_its_exponents(alpha, beta):
     assert inside.sum() > 15
     slope = np.polyfit(np.log(compute[inside]), np.log(risk[inside]), 1)[0]
     assert -slope == pytest.approx(limen.kernel.scaling_exponents(alpha, beta).risk, rel=0.03)
+
+
+def test_contour_of_a_wide_spectrum():
+    """More nodes where the spectrum spans more decades: too few lose the risk at a hundred thousand features."""
+    steps = np.array([10, 10**5, 10**8])
+    fine, usual, few = (
+        mean_risk(equivalent_nodes(1.0, 0.7, 3 * 10**7, 10**5, density), 0.1, 1, 0.0, steps) for density in (20, 10, 3)
+    )
+    np.testing.assert_allclose(usual, fine, rtol=1e-4)
+    assert not np.abs(few / fine - 1.0).max() < 1e-2
+
+
+def test_phase_four_is_a_slow_limit():
+    """At beta = 1.5 the limit is reached at ten million features; at 0.8 the frontier still falls faster, by what the
+    terms left out say."""
+    sizes = np.geomspace(1e6, 3e7, 7)
+    risk, size = frontier_exponents(0.4, 1.5, sizes)
+    assert risk == pytest.approx(0.4, rel=5e-3) and size == pytest.approx(0.5, abs=0.03)
+    slow = frontier_exponents(0.4, 0.8, sizes)[0] - 0.4
+    assert 0.01 < slow < 0.05
+    assert limit_error(0.4, 0.8, 5e6) == pytest.approx(slow, rel=0.7)
+    assert limit_error(0.4, 0.8, 1e12) < 1e-3 < limit_error(0.4, 0.8, 1e8)
+
+
+@pytest.mark.slow
+def test_phase_four_arrives():
+    risk, size = frontier_exponents(0.4, 0.8, np.geomspace(3e9, 1e11, 7))
+    assert risk == pytest.approx(0.4, rel=0.015) and size == pytest.approx(0.5, abs=0.03)
 
 
 def test_mistakes():

@@ -312,3 +312,45 @@ def test_any_parameters_are_computed_or_refused(visitor, noise, signal, d):
 def assert_no_leak(text: str) -> None:
     for part in ("Traceback", ".py", "/home", "/root", "site-packages", "/work", "/tmp"):
         assert part not in text
+
+
+def table(rows: int = 60) -> bytes:
+    lines = ["a,b,price"] + [f"{i % 7},{(i * i) % 11},{0.5 * (i % 7) + 0.1 * (i % 3)}" for i in range(rows)]
+    return "\n".join(lines).encode()
+
+
+def ask_data(visitor, content: bytes, **asked):
+    given = {"name": "table.csv", "target": "price", "model": "ridge", "ridge": "0.1", "seeds": "6", **asked}
+    return visitor.http.post("/api/data", params=given, content=content)
+
+
+def test_a_table_gets_its_curve_and_is_kept_nowhere(visitor, tmp_path, monkeypatch):
+    answer = ask_data(visitor, table())
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["ok"] and told["status"].startswith("predicted from 60 rows, 2 columns")
+    names = [trace.get("name") for trace in told["figure"]["panels"][0]["data"]]
+    assert "test, predicted" in names and "test, trained" in names
+    # Asked again it is computed again: nothing of it was remembered.
+    assert ask_data(visitor, table()).json() == told
+
+
+@pytest.mark.parametrize(
+    ("content", "asked", "status", "words"),
+    [
+        (table(), {"target": "colour"}, 422, "target must be one of the columns a, b, price"),
+        (table(), {"target": ""}, 422, "target must name the column"),
+        (table(10), {}, 422, "at least 20 rows, got 10"),
+        (table(), {"model": "forest"}, 422, "model must be one of"),
+        (table(), {"ridge": "much"}, 422, "ridge must be a number"),
+        (table(), {"ridge": "-1"}, 422, "ridge must be positive"),
+        (table(), {"seeds": "5000"}, 422, "seeds must be from 0"),
+        (table(), {"name": "../../etc/passwd"}, 422, "passwd must be a .csv, .npz or .parquet"),
+        (b"\x00\xff" * 50, {"name": "t.npz"}, 422, "not a readable .npz"),
+        (b"", {}, 422, "must not be empty"),
+        (b"1," * (5 * 2**20), {}, 413, "at most 8388608 bytes"),
+    ],
+)
+def test_bad_tables_are_sentences(visitor, content, asked, status, words):
+    answer = ask_data(visitor, content, **asked)
+    assert answer.status_code == status and words in answer.text

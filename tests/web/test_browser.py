@@ -245,3 +245,19 @@ def test_phone_and_keyboard(browser, visitor):
         reached.add(page.evaluate("document.activeElement.id"))
     assert {"seeds", "simulate", "p-tokens", "p-tokens-slider", "p-d", "reset", "quick", "link"} <= reached
     context.close()
+
+
+def test_your_own_table(page, tmp_path):
+    file = tmp_path / "prices.csv"
+    lines = ["size,rooms,price"] + [f"{i % 13},{i % 5},{0.3 * (i % 13) + (i % 4)}" for i in range(80)]
+    file.write_text("\n".join(lines))
+    page.goto("/")
+    page.get_by_role("link", name="your own data").click()
+    page.get_by_label("Table").set_input_files(file)
+    expect(page.get_by_label("Column to learn")).to_have_value("price")
+    page.get_by_role("button", name="Draw the curve").click()
+    expect(page.locator(".status")).to_contain_text("predicted from 80 rows, 2 columns")
+    assert markers(page) == 2
+    page.get_by_label("Column to learn").fill("colour")
+    page.get_by_role("button", name="Draw the curve").click()
+    expect(page.locator(".status")).to_contain_text("target must be one of the columns size, rooms, price")

@@ -16,6 +16,7 @@ import click
     help="what learns",
 )
 @click.option("--ridge", type=float, default=0.01, show_default=True, help="ridge λ")
+@click.option("--times", default=None, help="early stopping: times of gradient flow, with commas")
 @click.option("--sizes", default=None, help="numbers of samples, with commas; by default eight from N/20 to N/2")
 @click.option("--features", type=int, default=None, help="random features, with --model random-features")
 @click.option("--depth", type=int, default=3, show_default=True, help="weight layers, with --model ntk")
@@ -28,6 +29,7 @@ def data(
     target: str | None,
     model: str,
     ridge: float,
+    times: str | None,
     sizes: str | None,
     features: int | None,
     depth: int,
@@ -43,4 +45,4 @@ def data(
     from limen.cli.data_tables import learning_curves
 
     asked = {"model": model, "ridge": ridge, "features": features, "depth": depth, "width": width}
-    learning_curves(file, target, sizes, asked, seeds, out, as_json)
+    learning_curves(file, target, {"sizes": sizes, "times": times}, asked, seeds, out, as_json)

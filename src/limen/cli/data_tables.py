@@ -10,18 +10,24 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from limen.data import learning_curve, load, training_curve
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, witnesses
+from limen.experiments.kernel.curve_figure import curve_figure
 from limen.plot import save_figure
 from limen.problem.spec import InputError
 from limen.result import Result
 
 
 def learning_curves(
-    file: Path, target: str | None, sizes: str | None, asked: dict[str, Any], seeds: int, out: Path, as_json: bool
+    file: Path,
+    target: str | None,
+    lists: dict[str, str | None],
+    asked: dict[str, Any],
+    seeds: int,
+    out: Path,
+    as_json: bool,
 ) -> None:
     """Predicts, trains where seeds are asked for, saves and prints."""
     table = load(file, target)
-    asked = {**asked, "sizes": _numbers(sizes)}
+    asked = asked | {name: _numbers(name, text) for name, text in lists.items()}
     theory = learning_curve(table.X, table.y, **asked)
     run = training_curve(table.X, table.y, **asked, seeds=seeds) if seeds else None
     out.mkdir(parents=True, exist_ok=True)
@@ -40,13 +46,14 @@ def learning_curves(
     console = Console(highlight=False, width=120)
     printed = Printed(box=None, pad_edge=False, header_style="bold")
     predicted = theory.dataset
-    columns = ["samples", "train loss", "test loss", "99% interval", "trained: test loss"]
+    dims = list(predicted.test_loss.dims)
+    columns = [*map(str, dims), "train loss", "test loss", "99% interval", "trained: test loss"]
     columns += ["wrong answers", "trained: wrong"] if "test_error" in predicted else []
     for column in columns:
         printed.add_column(column, justify="right")
-    for place, n in enumerate(predicted.samples.values):
-        at = predicted.isel(samples=place)
-        cells = [str(n), f"{float(at.train_loss):.4g}", f"{float(at.test_loss):.4g}"]
+    for place in np.ndindex(predicted.test_loss.shape):
+        at = predicted.isel(dict(zip(dims, place, strict=True)))
+        cells = [f"{float(at[dim]):g}" for dim in dims] + [f"{float(at.train_loss):.4g}", f"{float(at.test_loss):.4g}"]
         cells += [
             f"{float(at.test_loss_low):.4g} .. {float(at.test_loss_high):.4g}",
             _measured(run, "test_loss", place),
@@ -61,35 +68,19 @@ def learning_curves(
     console.print(f"figure: {files['figure']}", soft_wrap=True)
 
 
-def curve_figure(theory: Result, run: Result | None, title: str) -> Figure:
-    """Predicted losses as lines with their interval, trained ones as points."""
-    found, n = theory.dataset, theory.dataset.samples.values
-    marks: list[Mark] = [
-        Band(n, found.test_loss_low.values, found.test_loss_high.values, "99% interval"),
-        Line(n, found.test_loss.values, "test, predicted"),
-        Line(n, found.train_loss.values, "training, predicted", colour=1),
-    ]
-    if run is not None:
-        for name, colour, label in (("test_loss", 0, "test, trained"), ("train_loss", 1, "training, trained")):
-            mean, error = mean_and_error(run.dataset[name].values)
-            marks.append(Points(n, mean, error, label, colour))
-    panels = [Panel("samples $n$", "half mean squared error", marks, x_scale="log")]
-    return Figure(panels, title=title, key=witnesses(panels, None if run is None else len(run.seeds)))
-
-
-def _numbers(sizes: str | None) -> list[int] | None:
-    if sizes is None:
+def _numbers(name: str, text: str | None) -> list[float] | None:
+    if text is None:
         return None
     try:
-        return [int(part) for part in sizes.split(",")]
+        return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"sizes must be whole numbers with commas between them, got {sizes!r}.") from None
+        raise InputError(f"{name} must be numbers with commas between them, got {text!r}.") from None
 
 
-def _measured(run: Result | None, name: str, place: int) -> str:
+def _measured(run: Result | None, name: str, place: tuple[int, ...]) -> str:
     if run is None:
         return ""
-    values = run.dataset[name].values[:, place]
+    values = run.dataset[name].values[(slice(None), *place)]
     error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
     return f"{values.mean():.4g} ± {error:.2g}"
 
@@ -98,6 +89,6 @@ def _rows(result: Result | None) -> dict[str, Any] | None:
     if result is None:
         return None
     dataset = result.dataset.mean("seed") if "seed" in result.dataset.dims else result.dataset
-    return {"samples": dataset.samples.values.tolist()} | {
+    return {str(dim): dataset[dim].values.tolist() for dim in dataset.dims} | {
         str(name): values.values.tolist() for name, values in dataset.data_vars.items()
     }

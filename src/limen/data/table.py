@@ -1,7 +1,9 @@
 """Tables of numbers from files: read, checked, the target set apart."""
 
 import os
+import zipfile
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -38,53 +40,58 @@ def load(path: str | os.PathLike[str], target: str | int | None = None) -> Table
     size = file.stat().st_size
     if size > MOST_BYTES:
         raise InputError(f"{file.name} has {size / 1e9:.2f} GB, at most {MOST_BYTES / 1e9:g} GB are read: take a part.")
-    kind = file.suffix.lower()
+    return read(file.name, file, target)
+
+
+def read(name: str, source: Path | BytesIO, target: str | int | None = None) -> Table:
+    """The table of an open file or a path; what it is, its `name` says."""
+    kind = Path(name).suffix.lower()
     if kind == ".npz":
-        return _from_arrays(file, target)
+        return _from_arrays(name, source, target)
     if kind not in (".csv", ".parquet"):
-        raise InputError(f"{file.name} must be a .csv, .npz or .parquet file, got {kind or 'no ending'}.")
-    frame = _frame(file, kind)
+        raise InputError(f"{name} must be a .csv, .npz or .parquet file, got {kind or 'no ending'}.")
+    frame = _frame(name, source, kind)
     names = [str(name) for name in frame.columns]
     chosen = _column(names, target)
     columns = []
-    for place, name in enumerate(names):
+    for place, column in enumerate(names):
         if place == chosen:
             continue
         values = frame.iloc[:, place]
         if values.dtype.kind not in "biuf":
-            raise InputError(f"column {name!r} holds text: leave it out, or make numbers of it.")
+            raise InputError(f"column {column!r} holds text: leave it out, or make numbers of it.")
         columns.append(np.asarray(values, dtype=float))
     if not columns:
-        raise InputError(f"{file.name} must have columns beside the target {names[chosen]!r}, got none.")
-    rest = tuple(name for place, name in enumerate(names) if place != chosen)
+        raise InputError(f"{name} must have columns beside the target {names[chosen]!r}, got none.")
+    rest = tuple(column for place, column in enumerate(names) if place != chosen)
     return Table(np.column_stack(columns), np.asarray(frame.iloc[:, chosen]), rest, names[chosen])
 
 
-def _frame(file: Path, kind: str) -> Any:
+def _frame(name: str, source: Path | BytesIO, kind: str) -> Any:
     import pandas
 
     try:
-        return pandas.read_csv(file) if kind == ".csv" else pandas.read_parquet(file)
+        return pandas.read_csv(source) if kind == ".csv" else pandas.read_parquet(source)
     except ImportError:
         raise InputError("parquet files need the package pyarrow: pip install pyarrow, or save as .csv.") from None
     except (ValueError, OSError, pandas.errors.ParserError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"{file.name} is not a readable {kind} table ({reason}).") from None
+        raise InputError(f"{name} is not a readable {kind} table ({reason}).") from None
 
 
-def _from_arrays(file: Path, target: str | int | None) -> Table:
+def _from_arrays(name: str, source: Path | BytesIO, target: str | int | None) -> Table:
     try:
-        with np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-    except (ValueError, OSError) as error:
-        raise InputError(f"{file.name} is not a readable .npz file ({type(error).__name__}).") from None
+        with np.load(source, allow_pickle=False) as stored:
+            arrays = {array: stored[array] for array in stored.files}
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise InputError(f"{name} is not a readable .npz file ({type(error).__name__}).") from None
     wanted = "y" if target is None else str(target)
-    for name in ("X", wanted):
-        if name not in arrays:
-            raise InputError(f"{file.name} must hold an array {name!r}, it has {', '.join(arrays) or 'none'}.")
+    for array in ("X", wanted):
+        if array not in arrays:
+            raise InputError(f"{name} must hold an array {array!r}, it has {', '.join(arrays) or 'none'}.")
     inputs = np.atleast_2d(arrays["X"])
     if inputs.dtype.kind not in "biuf":
-        raise InputError(f"X in {file.name} must hold numbers, got {inputs.dtype}.")
+        raise InputError(f"X in {name} must hold numbers, got {inputs.dtype}.")
     names = tuple(f"x{column}" for column in range(inputs.shape[1]))
     return Table(np.asarray(inputs, dtype=float), arrays[wanted], names, wanted)
 

@@ -31,7 +31,7 @@ class BlockStart(NamedTuple):
 
 def spectral_weights(problem: TwoLayer, d: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """First layer (m, d) at the start, and the target's directions (k, d), in coordinates that are eigenvectors."""
-    directions = latent_directions(problem.inputs, problem.target.latents, d)
+    directions = latent_directions(problem.inputs, problem.target.latents, d, seed)
     images = directions / np.linalg.norm(directions, axis=1, keepdims=True)
     return reflected(start_weights(problem, d, seed), images), directions
 
@@ -44,9 +44,14 @@ def block_start(problem: TwoLayer, d: int, seed: int) -> BlockStart:
     """
     k, sizes = problem.target.latents, block_sizes(problem.inputs.spectrum, d)
     if d <= LARGEST_D_WITH_WEIGHTS:
-        weights, _ = spectral_weights(problem, d, seed)
-        parts = np.split(weights, np.cumsum(sizes)[:-1], axis=1)
-        return BlockStart(np.stack([part[:, :k] for part in parts]), np.stack([part @ part.T for part in parts]))
+        weights, directions = spectral_weights(problem, d, seed)
+        ends = np.cumsum(sizes)[:-1]
+        parts = np.split(weights, ends, axis=1)
+        aligned = [part[:, :k] for part in parts]
+        if problem.inputs.rows is not None:
+            axes = (part / _lengths(part) for part in np.split(directions, ends, axis=1))
+            aligned = [part @ axis.T for part, axis in zip(parts, axes, strict=True)]
+        return BlockStart(np.stack(aligned), np.stack([part @ part.T for part in parts]))
     width, norm = problem.network.width, problem.network.initial_norm
     keys = jax.random.split(stream_key(seed, d, "start"), sizes.size + 1)
     with jax.enable_x64(True):
@@ -56,6 +61,12 @@ def block_start(problem: TwoLayer, d: int, seed: int) -> BlockStart:
         for key, size in zip(keys[1:], sizes, strict=True)
     ]
     return _completed(problem, along, np.stack([factor @ factor.T for factor in rest]), norm)
+
+
+def _lengths(rows: np.ndarray) -> np.ndarray:
+    """Norms (rows, 1); 1 for a row of zeros."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.where(norms > 0.0, norms, 1.0)
 
 
 def limiting_start(problem: TwoLayer) -> BlockStart:

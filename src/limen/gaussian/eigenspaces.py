@@ -1,7 +1,10 @@
 """Inputs of several variances at finite size: which coordinates have which, and where the target's directions lie."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
+from limen.gaussian.keys import stream_key
 from limen.problem import InputError, Inputs
 from limen.problem.inputs import InputVariances
 
@@ -11,17 +14,22 @@ def block_sizes(variances: InputVariances, d: int) -> np.ndarray:
     return np.diff(np.rint(np.cumsum(variances.fractions) * d).astype(int), prepend=0)
 
 
-def coordinate_variances(variances: InputVariances, d: int) -> np.ndarray:
-    """The variance of every coordinate, shape (d,): equal ones side by side."""
-    return np.repeat(variances.values, block_sizes(variances, d))
+def coordinate_variances(inputs: Inputs, d: int) -> np.ndarray:
+    """The variance of every coordinate, shape (d,): equal ones side by side; of data, each its own."""
+    if inputs.rows is not None:
+        return inputs.rows.variances
+    return np.repeat(inputs.spectrum.values, block_sizes(inputs.spectrum, d))
 
 
-def latent_directions(inputs: Inputs, latents: int, d: int) -> np.ndarray:
+def latent_directions(inputs: Inputs, latents: int, d: int, seed: int) -> np.ndarray:
     r"""Orthogonal rows $\theta_{*r}$ (latents, d) with exactly the lengths of `Inputs.latent_blocks`.
 
     Row $r$ lies along the axis number $r$ of each eigenspace, so that $\Theta_*\Sigma\Theta_*^\top=I$ exactly; which
-    axes they are does not matter for Gaussian inputs.
+    axes they are does not matter for Gaussian inputs. It does for rows of data: there the axes are random ones of each
+    eigenspace, and a row is scaled to variance 1 on the data.
     """
+    if inputs.d not in (None, d):
+        raise InputError(f"d must be the {inputs.d} directions of the data or left out, got {d}.")
     sizes = block_sizes(inputs.spectrum, d)
     if sizes.min() < latents:
         raise InputError(f"d must give every variance at least {latents} dimensions, got d = {d}.")
@@ -30,7 +38,14 @@ def latent_directions(inputs: Inputs, latents: int, d: int) -> np.ndarray:
     rows = np.zeros((latents, d))
     for r in range(latents):
         rows[r, first + r] = lengths[:, r]
-    return rows
+    if inputs.rows is None:
+        return rows
+    with jax.enable_x64(True):
+        normals = np.asarray(jax.random.normal(stream_key(seed, d, "latent axes"), (d, latents), jnp.float64))
+    for begin, size in zip(first, sizes, strict=True):
+        axes = np.linalg.qr(normals[begin : begin + size])[0]
+        rows[:, begin : begin + size] = rows[:, begin : begin + latents] @ axes.T
+    return rows / np.sqrt(rows**2 @ inputs.rows.variances)[:, None]
 
 
 def reflected(vectors: np.ndarray, images: np.ndarray) -> np.ndarray:

@@ -1,10 +1,12 @@
-r"""What the inputs look like: the law of their entries and the spectrum of their covariance."""
+r"""What the inputs look like: the law of their entries and the spectrum of their covariance, or rows of data."""
 
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BeforeValidator, model_validator
+from numpy.typing import ArrayLike
+from pydantic import BeforeValidator, ConfigDict, model_validator
 
+from limen.problem.input_rows import InputRows, eigenspaces, principal_rows
 from limen.problem.spec import InputError, Spec, nested_tuple
 
 Numbers = Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
@@ -24,6 +26,14 @@ class InputVariances(NamedTuple):
         return self.values.size == 1
 
 
+def _held_rows(value: Any) -> Any:
+    if isinstance(value, dict):
+        raise InputError(
+            f"rows of {value.get('name', 'data')} are not in a description: make the inputs again by Inputs.from_data."
+        )
+    return value
+
+
 class Inputs(Spec):
     r"""Inputs $x=\Sigma^{1/2}g$, the entries of $g$ independent of mean 0 and variance 1.
 
@@ -31,13 +41,17 @@ class Inputs(Spec):
     $\Sigma$ has the eigenvalues `variances` on `fractions` of the dimensions. Two-layer networks want
     $\sum_bw_bs_b=1$. `target_shares` says where their targets live: the part of the variance of a latent coordinate
     that comes from each eigenspace, one number per variance, or such a row per latent direction; by default
-    $w_bs_b$, directions spread evenly.
+    $w_bs_b$, directions spread evenly. `rows` are there after `from_data`: training takes them for inputs, theory the
+    spectrum.
     """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     law: Law = "gaussian"
     variances: Numbers = (1.0,)
     fractions: Numbers = (1.0,)
     target_shares: Annotated[Shares | None, BeforeValidator(nested_tuple)] = None
+    rows: Annotated[InputRows | None, BeforeValidator(_held_rows)] = None
 
     @model_validator(mode="after")
     def _check(self) -> "Inputs":
@@ -75,6 +89,26 @@ class Inputs(Spec):
         variances = -np.diff(edges ** (1.0 - exponent)) / fractions
         return Inputs(variances=variances[::-1], fractions=fractions[::-1] / fractions.sum())
 
+    @staticmethod
+    def from_data(X: ArrayLike, name: str = "data", blocks: int = 12) -> "Inputs":
+        r"""Inputs that are rows of data: training draws them without replacement, theory takes Gaussian inputs of their
+        covariance, so that a comparison looks at universality.
+
+        `X` (N, d) is centred, turned to its principal axes and scaled to variance 1 on average (over all directions,
+        each keeps its own). The theory sees at most `blocks` eigenspaces, of equal ranges in $\log s$, four directions
+        or more each. `name` stands in descriptions, which hold a digest of the rows and not the rows.
+        """
+        if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
+            raise InputError(f"blocks must be a whole number of at least 1, got {blocks!r}.")
+        held = principal_rows(X, name)
+        variances, fractions = eigenspaces(held.variances, int(blocks))
+        return Inputs(variances=variances, fractions=fractions, rows=held)
+
+    @property
+    def d(self) -> int | None:
+        """The dimension, where rows of data have one."""
+        return None if self.rows is None else self.rows.rows.shape[1]
+
     @property
     def spectrum(self) -> InputVariances:
         """Eigenvalues and fractions as arrays."""
@@ -82,8 +116,8 @@ class Inputs(Spec):
 
     @property
     def isotropic(self) -> bool:
-        """Whether all directions have one variance."""
-        return len(set(self.variances)) == 1
+        """Whether the inputs are drawn and all directions have one variance."""
+        return len(set(self.variances)) == 1 and self.rows is None
 
     def latent_blocks(self, latents: int) -> np.ndarray:
         r"""Squared lengths $|\theta_{*r}|^2$ of the target's directions inside each eigenspace, shape (S, latents)."""
@@ -104,4 +138,6 @@ class Inputs(Spec):
         """Why a theory of isotropic Gaussian inputs does not apply, or None."""
         if self.isotropic:
             return self.unlike_gaussian()
+        if self.rows is not None:
+            return "it needs isotropic inputs, and these are rows of data."
         return f"it needs inputs of one variance, and these have {len(set(self.variances))}."

@@ -46,6 +46,11 @@ class Ridge(Spec):
         return self
 
     @property
+    def d(self) -> int | None:
+        """The dimension, where the inputs are rows of data."""
+        return self.inputs.d
+
+    @property
     def population(self) -> dict[str, tuple[float, ...]]:
         """The law of inputs and coefficients, as `limen.kernel.ridge` takes it."""
         return {"values": self.inputs.variances, "weights": self.inputs.fractions, "signal": self.signal}

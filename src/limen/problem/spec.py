@@ -29,6 +29,14 @@ else:
     Model = BaseModel
 
 
+class Held:
+    """Something a spec holds that its description only names."""
+
+    def describe(self) -> dict[str, Any]:
+        """What names it, as plain JSON data."""
+        raise NotImplementedError
+
+
 class Spec(Model):
     """A frozen, hashable description; arguments may be given by position, in the order of the fields.
 
@@ -83,7 +91,7 @@ def _undescribed(value: Any) -> Any:
 
 
 def _describe(value: Any) -> Any:
-    if isinstance(value, Spec):
+    if isinstance(value, (Spec, Held)):
         return value.describe()
     if isinstance(value, tuple):
         return [_describe(item) for item in value]

@@ -46,6 +46,11 @@ class TwoLayer(Spec):
         return self
 
     @property
+    def d(self) -> int | None:
+        """The dimension, where the inputs are rows of data."""
+        return self.inputs.d
+
+    @property
     def start_lengths(self) -> tuple[float, ...]:
         r"""$|\theta_j(0)|$ of every neuron: from the diagonal of the start's `gram` where that is given, else
         `initial_norm`. Algorithms on the sphere keep each neuron at its own."""

@@ -6,9 +6,21 @@ import numpy as np
 
 from limen.gaussian.eigenspaces import reflected
 from limen.gaussian.keys import stream_key
-from limen.problem import Target
+from limen.problem import InputError, Target
+from limen.problem.input_rows import InputRows
 
 DEGREES_OF_FREEDOM = 8.0
+
+
+def shuffled_rows(held: InputRows, seed: int, count: int, what: str) -> np.ndarray:
+    """The first `count` rows of data in the random order of a seed, each once; more than there are is refused, in the
+    name of `what` asked for them."""
+    total, d = held.rows.shape
+    if count > total:
+        raise InputError(f"{what} must ask for at most the {total} rows of {held.name}, each used once, got {count}.")
+    with jax.enable_x64(True):
+        order = np.asarray(jax.random.permutation(stream_key(seed, d, "rows of data"), total))
+    return held.rows[order[:count]]
 
 
 def draw_inputs(key: jax.Array, shape: tuple[int, ...], law: str, dtype: jnp.dtype = jnp.float32) -> jax.Array:

@@ -25,6 +25,7 @@ from limen.web.assets import assets
 from limen.web.computation import Ticket
 from limen.web.formula_check import check_formula
 from limen.web.limits import Limits
+from limen.web.own_data import data_task
 from limen.web.pictures import packed
 from limen.web.queue import Busy, ComputationQueue
 from limen.web.schema import catalogue, parameters_of, schema, title
@@ -54,6 +55,7 @@ def create_app(limits: Limits | None = None, host: str = "127.0.0.1", token: str
         Route("/api/experiments/{experiment}/bibtex", page.bibtex),
         Route("/api/experiments/{experiment}/thumbnail.svg", page.thumbnail),
         Route("/api/formula", page.formula, methods=["POST"]),
+        Route("/api/data", page.data, methods=["POST"]),
         Route("/api/runs", page.begin, methods=["POST"]),
         Route("/api/runs/{ticket}", page.run, methods=["GET", "DELETE"]),
         Route("/api/runs/{ticket}/events", page.events),
@@ -61,7 +63,7 @@ def create_app(limits: Limits | None = None, host: str = "127.0.0.1", token: str
         Route("/api/results/{identifier}", page.stored),
         Route("/api/results/{identifier}/{file}", page.file),
     ]
-    guard = Middleware(Guard, host=host, token=token, largest_body=limits.body)
+    guard = Middleware(Guard, host=host, token=token, largest_body=limits.body, larger={"/api/data": limits.upload})
     failures = {HTTPException: _refused, InputError: _mistaken, Busy: _busy}
     return Starlette(routes=routes, middleware=[guard], exception_handlers=failures, lifespan=page.lifespan)
 
@@ -122,6 +124,12 @@ class Page:
     async def formula(self, request: Request) -> Response:
         asked = await _object(request, {"kind": str, "formula": str})
         return JSONResponse(check_formula(asked["kind"], asked["formula"], self.limits))
+
+    async def data(self, request: Request) -> Response:
+        """The learning curve of a visitor's own table: read by a worker, kept nowhere."""
+        task = data_task(dict(request.query_params), await request.body(), self.limits)
+        body = await self._answer(request, task, "simulation" if task["seeds"] else "theory", 422)
+        return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
     async def begin(self, request: Request) -> Response:
         asked = await _object(request, {"experiment": str, "parameters": dict, "seeds": int})
@@ -186,7 +194,7 @@ class Page:
             raise HTTPException(404, "There is no such run, or nobody asked for it for a while.")
         return ticket
 
-    async def _answer(self, request: Request, task: dict[str, Any], lane: str) -> bytes:
+    async def _answer(self, request: Request, task: dict[str, Any], lane: str, refusal: int = 404) -> bytes:
         """One answer from a worker, given up when the visitor goes."""
         answer = asyncio.create_task(self.jobs.answer(task, lane))
         gone = asyncio.create_task(_gone(request))
@@ -199,7 +207,7 @@ class Page:
             answer.cancel()
             gone.cancel()
         if kind != "file":
-            raise HTTPException(404, json.loads(body).get("message", "It was cancelled."))
+            raise HTTPException(refusal, json.loads(body).get("message", "It was cancelled."))
         if len(body) > self.limits.file:
             raise HTTPException(404, f"This file has more than {self.limits.file} bytes: use `limen show`.")
         return body

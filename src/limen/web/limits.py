@@ -21,6 +21,8 @@ class Limits:
     cache: int = 64 * 2**20
     tickets: int = 2000
     body: int = 32 * 2**10
+    # A table of the visitor's own, in bytes.
+    upload: int = 8 * 2**20
     text: int = 400
     list: int = 32
     seeds: int = 1000

@@ -21,6 +21,7 @@ from limen.storage import FileStore, address, run
 from limen.storage.address import spec_of
 from limen.storage.remembered import recall, remember
 from limen.web.figure_json import figure_json
+from limen.web.own_data import data_answer
 from limen.web.thumbnail import thumbnail
 
 Send = Callable[[str, bytes], None]
@@ -46,6 +47,8 @@ def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
                 _run(experiment, tuple(range(task["seeds"])), task["threads"], send, stop_asked)
             else:
                 _preview(experiment, send)
+        case "data":
+            send("file", _json(data_answer(task)))
         case "thumbnail":
             send("file", _thumbnail(task["experiment"]).encode())
         case "stored":

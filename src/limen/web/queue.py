@@ -193,10 +193,10 @@ class ComputationQueue:
                     return "Stopped: it took more memory than one computation may have. Choose smaller sizes."
 
     def _settle(self, computation: Computation) -> None:
-        """A finished computation is remembered as long as there is room; a failed one is not."""
+        """A finished computation is remembered as long as there is room; a failed one, or a visitor's data, is not."""
         if self._shared.get(computation.key) is computation:
             del self._shared[computation.key]
-        if computation.events[-1].kind in ("done", "file"):
+        if computation.events[-1].kind in ("done", "file") and computation.task["task"] != "data":
             self._finished[computation.key] = computation
             while len(self._finished) > 1 and sum(c.size for c in self._finished.values()) > self.limits.cache:
                 self._finished.popitem(last=False)

@@ -42,11 +42,13 @@ class Guard:
 
     The host must be a name of this server (400): a name that an attacker's DNS points here is refused. An origin must
     be the page's own (403). With a token, it must come as a bearer header or as the cookie that `/?token=...` sets
-    (401). A body is read whole before it is handed on, up to `largest_body` (413).
+    (401). A body is read whole before it is handed on, up to `largest_body` (413), or what `larger` says for its path.
     """
 
-    def __init__(self, app: ASGIApp, host: str, token: str | None, largest_body: int) -> None:
-        self.app, self.token, self.largest_body = app, token, largest_body
+    def __init__(
+        self, app: ASGIApp, host: str, token: str | None, largest_body: int, larger: dict[str, int] | None = None
+    ) -> None:
+        self.app, self.token, self.largest_body, self.larger = app, token, largest_body, larger or {}
         self.bound_to, self.local = host, is_loopback(host)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +75,7 @@ class Guard:
         if scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, guarded)
             return
-        body = await self._body(headers, receive)
+        body = await self._body(headers, receive, self.larger.get(scope["path"], self.largest_body))
         if isinstance(body, Response):
             await body(scope, receive, guarded)
             return
@@ -126,23 +128,24 @@ class Guard:
     def _right(self, text: str) -> bool:
         return hmac.compare_digest(text.encode(), (self.token or "").encode())
 
-    async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | Response:
-        too_large = PlainTextResponse(f"A request may have at most {self.largest_body} bytes.\n", 413)
+    async def _body(self, headers: dict[str, str], receive: Receive, largest: int) -> bytes | Response:
+        too_large = PlainTextResponse(f"A request may have at most {largest} bytes.\n", 413)
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or len(length) > 12:
             return PlainTextResponse("The length of this request cannot be read.\n", 400)
-        if int(length) > self.largest_body:
+        if int(length) > largest:
             return too_large
-        body = b""
+        parts, total = [], 0
         try:
             async with asyncio.timeout(BODY_SECONDS):
                 while True:
                     message = await receive()
-                    body += message.get("body", b"")
-                    if len(body) > self.largest_body:
+                    parts.append(message.get("body", b""))
+                    total += len(parts[-1])
+                    if total > largest:
                         return too_large
                     if message["type"] != "http.request" or not message.get("more_body"):
-                        return body
+                        return b"".join(parts)
         except TimeoutError:
             return PlainTextResponse("The request came too slowly.\n", 408)
 

@@ -1,20 +1,36 @@
-"""The spectrum that theory takes from real data: kernel eigenvalues and target energies of all handwritten digits."""
+"""What theory takes from real data: kernel matrix and classes of handwritten digits, and the leverages of features."""
 
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from limen.gaussian.sobol import sobol_normals
 from limen.simulation.kernel.digits import load_digits, one_hot
-from limen.simulation.kernel.digits_regression import relu_kernel
+from limen.simulation.kernel.digits_regression import relu_features, relu_kernel
+from limen.theory.kernel.rows.subsets import RandomFeatures, SubsetRisk, subset_risk
+
+# Random features from which the law of their leverages is taken.
+EXAMPLES = 256
+
+
+def digits_classes(images: int) -> NDArray[np.float64]:
+    """Class coordinates of the first `images` of the set, shape (images, 10)."""
+    return one_hot(load_digits().labels[:images])
+
+
+def digits_risk(images: int, samples: int, ridge: float, features: float = np.inf) -> SubsetRisk:
+    """Regression on `samples` of the first `images` with so many ReLU features, infinitely many for the kernel."""
+    law = None if np.isinf(features) else RandomFeatures(features, _examples(images))
+    return subset_risk(None, _kernel(images), digits_classes(images), float(samples), ridge, law)
 
 
 @lru_cache(maxsize=1)
-def digits_spectrum() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    r"""Eigenvalues $\eta_k$ of $K/M$ for the ReLU kernel on all $M=1797$ images, descending, and the energies
-    $c_k^2=\sum_a\langle v_k,y_a\rangle^2/M$ of the ten class coordinates. One diagonalisation, about two seconds."""
-    digits = load_digits()
-    size = len(digits.labels)
-    values, vectors = np.linalg.eigh(relu_kernel(digits.inputs) / size)
-    energies = np.sum((vectors.T @ one_hot(digits.labels)) ** 2, axis=1) / size
-    return np.maximum(values[::-1], 0.0), energies[::-1]
+def _kernel(images: int) -> NDArray[np.float64]:
+    return relu_kernel(load_digits().inputs[:images])
+
+
+@lru_cache(maxsize=1)
+def _examples(images: int) -> NDArray[np.float64]:
+    inputs = load_digits().inputs[:images]
+    return relu_features(inputs, sobol_normals(EXAMPLES, inputs.shape[1], 0))

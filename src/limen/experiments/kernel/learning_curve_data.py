@@ -8,7 +8,8 @@ from pydantic import Field
 
 from limen.data import learning_curve, training_curve
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Figure
+from limen.experiments.kernel.curve_figure import curve_figure
 from limen.experiments.kernel.shipped_data import shipped
 from limen.experiments.number import Number
 from limen.result import Findings, Result
@@ -30,21 +31,21 @@ class LearningCurveData(Experiment):
     summary: ClassVar[str] = "Train and test loss of regression on real data, predicted from the rows."
     citations: ClassVar[tuple[str, ...]] = ("canatar2021", "simon2023", "soven1967")
     size_field: ClassVar[str] = "largest"
-    default_seeds: ClassVar[int] = 16
+    default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("test_loss", "train_loss")
-    quick: ClassVar[dict[str, float]] = {"largest": 100, "points": 3, "draws": 5}
+    quick: ClassVar[dict[str, float]] = {"points": 3}
 
     data: Literal["breast_cancer", "diabetes", "digits", "wine"] = Field("breast_cancer", description="the data set")
     model: Literal["ridge", "kernel", "ntk"] = Field("ridge", description="what learns: linear, Gaussian kernel, NTK")
     ridge: float = Field(0.01, gt=0.0, le=100.0, description="ridge λ")
     largest: int = Field(280, ge=20, le=1500, description="largest number of samples n, below the rows of the set")
     points: int = Field(7, ge=2, le=30, description="numbers of samples, even in the logarithm")
-    draws: int = Field(60, ge=1, le=10_000, description="random parts of the rows per seed")
+    draws: int = Field(400, ge=1, le=10_000, description="random parts of the rows per seed")
     shuffled: bool = Field(False, description="labels shuffled at random")
 
     def sizes(self) -> np.ndarray:
-        """Numbers of samples, from a fifth of the largest."""
-        return np.unique(np.geomspace(self.largest / 5, self.largest, self.points).round().astype(int))
+        """Numbers of samples, from a tenth of the largest."""
+        return np.unique(np.geomspace(self.largest / 10, self.largest, self.points).round().astype(int))
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         X, y = shipped(self.data, self.shuffled)
@@ -52,34 +53,12 @@ class LearningCurveData(Experiment):
 
     def train(self, seed: int) -> Findings:
         X, y = shipped(self.data, self.shuffled)
-        draws = range(seed * self.draws, (seed + 1) * self.draws)
-        found = training_curve(X, y, self.model, self.sizes(), self.ridge, seeds=list(draws))
-        means = found.dataset.mean("seed").expand_dims(seed=[seed])
-        return Findings(means.assign_attrs(d=self.largest), found.ok, found.status)
+        found = training_curve(X, y, self.model, self.sizes(), self.ridge, seeds=[seed], draws=self.draws)
+        return Findings(found.dataset.assign_attrs(d=self.largest), found.ok, found.status)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
-        found, n = theory.dataset, theory.dataset.samples.values
-        losses: list[Mark] = [
-            Band(n, found.test_loss_low.values, found.test_loss_high.values, "99%, data of this source"),
-            Line(n, found.test_loss.values, "test, theory", spots=True),
-            Line(n, found.train_loss.values, "training, theory", 1, spots=True),
-        ]
-        if simulation is not None:
-            for name, colour, label in (
-                ("test_loss", 0, "test, simulation"),
-                ("train_loss", 1, "training, simulation"),
-            ):
-                mean, error = mean_and_error(simulation.dataset[name].values)
-                losses.append(Points(n, mean, error, label, colour))
-        panels = [Panel("samples $n$", "half mean squared error", losses, x_scale="log")]
-        if "test_error" in found:
-            wrong: list[Mark] = [Line(n, found.test_error.values, "theory", 2, spots=True)]
-            if simulation is not None:
-                mean, error = mean_and_error(simulation.dataset.test_error.values)
-                wrong.append(Points(n, mean, error, "simulation", 2))
-            panels.append(Panel("samples $n$", "share misclassified", wrong, x_scale="log"))
         name = self.data.replace("_", " ") + (", labels shuffled" if self.shuffled else "")
-        return Figure(panels, title=f"{name}, {self.model}, $\\lambda={self.ridge:g}$")
+        return curve_figure(theory, simulation, f"{name}, {self.model}, $\\lambda={self.ridge:g}$")
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         means = dataset.mean("seed") if "seed" in dataset.dims else dataset

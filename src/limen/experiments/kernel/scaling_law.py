@@ -32,10 +32,10 @@ class ScalingLaw(Experiment):
     summary: ClassVar[str] = "Loss against compute for many model sizes, and the compute-optimal frontier."
     citations: ClassVar[tuple[str, ...]] = ("paquette2024",)
     size_field: ClassVar[str] = "largest"
-    default_seeds: ClassVar[int] = 16
+    default_seeds: ClassVar[int] = 36
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
-    quick: ClassVar[dict[str, float]] = {"largest": 40, "sizes": 2, "ambient": 200, "steps": 100}
+    quick: ClassVar[dict[str, float]] = {"largest": 40, "sizes": 2, "ambient": 200, "steps": 200, "batch": 128}
 
     alpha: float = Field(0.8, gt=0.25, le=3.0, description="α, eigenvalues of the inputs fall as j^(-2α)")
     beta: float = Field(0.4, ge=0.0, le=3.0, description="β, coefficients of the target fall as j^(-β)")
@@ -43,16 +43,16 @@ class ScalingLaw(Experiment):
     sizes: int = Field(3, ge=2, le=12, description="model sizes, halving from the largest")
     ambient: int = Field(1000, ge=50, le=20_000, description="dimensions v of the inputs")
     rate: float = Field(0.2, gt=0.0, le=1.0, description="learning rate γ in units of one over trace + batch")
-    batch: int = Field(8, ge=1, le=1000, description="samples B of a step")
-    steps: int = Field(1000, ge=10, le=100_000, description="steps of SGD")
+    batch: int = Field(32, ge=1, le=1000, description="samples B of a step")
+    steps: int = Field(500, ge=10, le=100_000, description="steps of SGD")
 
     def features(self) -> np.ndarray:
         """Model sizes, ascending."""
         return np.unique(np.maximum(2, np.round(self.largest / 2.0 ** np.arange(self.sizes)))).astype(int)
 
     def times(self) -> np.ndarray:
-        """Steps at which the risk is looked at, even in the logarithm."""
-        return np.unique(np.geomspace(min(10, self.steps), self.steps, 10).round())
+        """Steps at which the risk is looked at, even in the logarithm, from a tenth of all on."""
+        return np.unique(np.geomspace(self.steps / 10, self.steps, 8).round())
 
     def problem(self, features: int) -> PowerLawFeatures:
         """The problem of one size."""

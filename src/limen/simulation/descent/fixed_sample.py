@@ -60,6 +60,12 @@ def draw_sample(
     return _draw(target, inputs, n, along_axes, frame, deviations, stream_key(seed, frame.shape[1], "samples"))
 
 
+def labelled_sample(target: Target, x: jax.Array, frame: jax.Array, seed: int) -> Sample:
+    """Given inputs (n, d) and their labels."""
+    label_key = jax.random.split(stream_key(seed, frame.shape[1], "samples"))[1]
+    return Sample(x, draw_labels(label_key, target, (x @ frame.T).astype(jnp.float32)).astype(frame.dtype))
+
+
 @partial(jax.jit, static_argnums=(0, 1, 2, 3))
 def _draw(
     target: Target,

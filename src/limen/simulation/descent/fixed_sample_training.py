@@ -10,11 +10,11 @@ from jax.sharding import Mesh
 from limen.gaussian.block_starts import spectral_weights
 from limen.gaussian.eigenspaces import coordinate_variances
 from limen.gaussian.start_weights import start_weights
-from limen.problem import GradientDescent, TwoLayer
+from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, beyond_plain, plain_units
 from limen.result import Findings
-from limen.simulation.data import spread
-from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
+from limen.simulation.data import shuffled_rows, spread
+from limen.simulation.descent.fixed_sample import Sample, draw_sample, labelled_sample, sample_size
 from limen.simulation.descent.sharded_sample import draw_sharded
 from limen.simulation.descent.target_frame import carried, target_frame
 from limen.simulation.record import diverged
@@ -100,14 +100,19 @@ def prepare(
     if not along_axes:
         frame = target_frame(problem.target, d, seed)
         first = carried(first, frame)
-    elif spectrum.isotropic:
+    elif spectrum.isotropic and problem.inputs.rows is None:
         frame, first = (spread(vectors, k, seed, law) for vectors in (frame, first))
     else:
         first, frame = spectral_weights(problem, d, seed)
-        deviations = array(np.sqrt(coordinate_variances(spectrum, d)))
+        deviations = array(np.sqrt(coordinate_variances(problem.inputs, d)))
     start = Weights(array(first), array(network.per_neuron("second_layer")))
     counts = None
-    if mesh is None:
+    if problem.inputs.rows is not None:
+        if mesh is not None:
+            raise InputError("devices must be left out where the inputs are rows of data.")
+        rows = shuffled_rows(problem.inputs.rows, seed, n, "samples_per_dim")
+        sample = labelled_sample(problem.target, array(rows), array(frame), seed)
+    elif mesh is None:
         sample = draw_sample(problem.target, n, array(frame), seed, law, deviations, along_axes)
     else:
         sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, law, deviations, along_axes)

@@ -50,12 +50,14 @@ def load_digits() -> Digits:
     return Digits(inputs, classes)
 
 
-def split_digits(seed: int, samples: int) -> Split:
-    """`samples` images drawn without replacement for training, with their true labels; the rest is for testing."""
+def split_digits(seed: int, samples: int, images: int | None = None) -> Split:
+    """`samples` of the first `images` (by default of all) drawn without replacement for training, with their true
+    labels; the rest is for testing."""
     digits = load_digits()
-    if not 1 <= samples < len(digits.labels):
-        raise InputError(f"samples must lie between 1 and {len(digits.labels) - 1}, got {samples}.")
-    order = numpy_generator(seed, samples, "digits split").permutation(len(digits.labels))
+    count = len(digits.labels) if images is None else images
+    if not 1 <= samples < count:
+        raise InputError(f"samples must lie between 1 and {count - 1}, got {samples}.")
+    order = numpy_generator(seed, samples, "digits split").permutation(count)
     return Split(order[:samples], order[samples:], digits.labels[order[:samples]])
 
 

@@ -10,17 +10,23 @@ from limen.simulation.kernel.digits import Split, load_digits, one_hot
 from limen.simulation.kernel.spectral_estimators import RegressionErrors
 
 
-def relu_kernel(inputs: NDArray[np.float64]) -> NDArray[np.float64]:
+def relu_kernel(inputs: NDArray[np.float64], others: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     r"""$K(x,x')=E_w[\sigma(\langle w,x\rangle/\sqrt d)\,\sigma(\langle w,x'\rangle/\sqrt d)]$, ReLU, $w\sim N(0,I)$.
 
     With the angle $\vartheta$ between $x$ and $x'$ it is
-    $\frac{|x||x'|}{2\pi d}(\sin\vartheta+(\pi-\vartheta)\cos\vartheta)$ (Cho & Saul 2009). Shape (n, n).
+    $\frac{|x||x'|}{2\pi d}(\sin\vartheta+(\pi-\vartheta)\cos\vartheta)$ (Cho & Saul 2009).
+    Shape (n, n), or (n, m) against `others`.
     """
-    norms = np.linalg.norm(inputs, axis=1)
-    product = np.outer(norms, norms)
-    cosine = np.clip(inputs @ inputs.T / product, -1.0, 1.0)
+    others = inputs if others is None else others
+    product = np.outer(np.linalg.norm(inputs, axis=1), np.linalg.norm(others, axis=1))
+    cosine = np.clip(inputs @ others.T / product, -1.0, 1.0)
     angle = np.arccos(cosine)
     return product / (2 * np.pi * inputs.shape[1]) * (np.sin(angle) + (np.pi - angle) * cosine)
+
+
+def relu_features(inputs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    r"""$\mathrm{relu}(\langle w_j,x\rangle/\sqrt d)$, shape (n, N), for `weights` (N, d)."""
+    return np.maximum(inputs @ weights.T / np.sqrt(inputs.shape[1]), 0.0)
 
 
 def simulate_digits_features(split: Split, features: Sequence[int], ridge: float, seed: int) -> RegressionErrors:
@@ -35,7 +41,7 @@ def simulate_digits_features(split: Split, features: Sequence[int], ridge: float
     weights = numpy_generator(seed, max(features), "digits features").standard_normal(
         (max(features), digits.inputs.shape[1])
     )
-    active = np.maximum(digits.inputs @ weights.T / np.sqrt(digits.inputs.shape[1]), 0.0)
+    active = relu_features(digits.inputs, weights)
     labels, truth = one_hot(split.train_labels), one_hot(digits.labels[split.test])
     test, train = [], []
     for count in features:
@@ -58,7 +64,7 @@ def simulate_digits_kernel(splits: Sequence[Split], ridge: float) -> RegressionE
     digits = load_digits()
     first = splits[0]
     order = np.concatenate([first.train, first.test])
-    kernel = relu_kernel(digits.inputs[order])[:, : len(first.train)]
+    kernel = relu_kernel(digits.inputs[order], digits.inputs[first.train])
     truth = one_hot(digits.labels[first.test])
     labels = np.concatenate([one_hot(split.train_labels) for split in splits], axis=1)
     dual = np.linalg.solve(kernel[: len(first.train)] + ridge * np.eye(len(first.train)), labels)

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen.problem.input_rows import InputRows
 from limen.problem.spec import InputError
+from limen.simulation.data import shuffled_rows
 from limen.simulation.generators import numpy_generator
 from limen.simulation.kernel.spectral_estimators import (
     Floats,
@@ -44,13 +46,29 @@ def draw_least_squares(
     refused."""
     counts = _counts(dimension, np.atleast_1d(np.asarray(weights, dtype=float)))
     variances = np.repeat(np.atleast_1d(np.asarray(values, dtype=float)), counts)
+    inputs = numpy_generator(seed, dimension, "inputs").standard_normal((samples, dimension)) * np.sqrt(variances)
+    return _labelled(seed, inputs, variances, counts, noise, signal)
+
+
+def rows_least_squares(
+    seed: int, problem_rows: InputRows, samples: int, noise: float, weights: ArrayLike, signal: ArrayLike
+) -> LeastSquaresData:
+    """The same with rows of data for inputs, each at most once; the eigenspaces are theirs."""
+    counts = _counts(problem_rows.variances.size, np.atleast_1d(np.asarray(weights, dtype=float)))
+    inputs = shuffled_rows(problem_rows, seed, samples, "ratio")
+    return _labelled(seed, inputs, problem_rows.variances, counts, noise, signal)
+
+
+def _labelled(
+    seed: int, inputs: Floats, variances: Floats, counts: NDArray[np.int64], noise: float, signal: ArrayLike
+) -> LeastSquaresData:
+    samples, dimension = inputs.shape
     direction = numpy_generator(seed, dimension, "coefficients").standard_normal(dimension)
     blocks = np.split(direction, np.cumsum(counts)[:-1])
     energies = np.atleast_1d(np.asarray(signal, dtype=float))
     coefficients = np.concatenate(
         [np.sqrt(energy) * block / np.linalg.norm(block) for energy, block in zip(energies, blocks, strict=True)]
     )
-    inputs = numpy_generator(seed, dimension, "inputs").standard_normal((samples, dimension)) * np.sqrt(variances)
     errors = numpy_generator(seed, dimension, "label noise").standard_normal(samples)
     return LeastSquaresData(inputs, inputs @ coefficients + np.sqrt(noise) * errors, coefficients, variances)
 

@@ -6,7 +6,7 @@ import xarray as xr
 from limen.method import Method
 from limen.problem import InputError, RandomFeatures, Ridge
 from limen.result import Findings
-from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
+from limen.simulation.kernel.least_squares import draw_least_squares, rows_least_squares, spectral_errors
 from limen.simulation.kernel.random_features import draw_random_features, random_features_errors
 from limen.simulation.kernel.spectral_estimators import RegressionErrors, Shrinkage
 
@@ -33,7 +33,13 @@ def solve_ridge(problem: Ridge, times: np.ndarray, d: int, seed: int) -> Finding
     SVD, $O(d\,n\min(d,n))$.
     """
     samples = _count("ratio", d / problem.ratio)
-    data = draw_least_squares(seed, d, samples, problem.noise, **problem.population)
+    held = problem.inputs.rows
+    if held is None:
+        data = draw_least_squares(seed, d, samples, problem.noise, **problem.population)
+    elif d == problem.d:
+        data = rows_least_squares(seed, held, samples, problem.noise, problem.inputs.fractions, problem.signal)
+    else:
+        raise InputError(f"d must be the {problem.d} directions of the data or left out, got {d}.")
     errors = spectral_errors(data, decaying_flow_shrinkages(times, problem.ridge))
     return _findings(times, d, seed, errors, f"gradient flow on {samples} samples.")
 

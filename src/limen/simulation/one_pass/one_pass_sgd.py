@@ -18,7 +18,7 @@ from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
 from limen.problem.rates import rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.block_record import block_dataset, observe_blocks
-from limen.simulation.data import draw_inputs, draw_labels, spread
+from limen.simulation.data import draw_inputs, draw_labels, shuffled_rows, spread
 from limen.simulation.record import diverged, record_blocks
 from limen.simulation.training_record import (
     Observables,
@@ -44,6 +44,10 @@ class State(NamedTuple):
     time: jax.Array | None
 
 
+# State, key of the samples to come, and steps done.
+Carry = tuple[State, jax.Array, jax.Array]
+
+
 def refuses(problem: object) -> str | None:
     """Why this simulator cannot run the problem, or None."""
     if not isinstance(problem, TwoLayer):
@@ -66,15 +70,21 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "
     steps = steps_at(algorithm.rate, times, d * m)
     check_sgd_work(d, int(steps[-1]), batch, m, k)
     law, spectrum = problem.inputs.law, problem.inputs.spectrum
-    deviations, blocks = None, None
-    if spectrum.isotropic:
+    deviations, blocks, rows = None, None, None
+    if spectrum.isotropic and problem.inputs.rows is None:
         weights = spread(start_weights(problem, d, seed), k, seed, law)
         frame = spread(np.eye(k, d), k, seed, law)
     else:
         weights, frame = spectral_weights(problem, d, seed)
-        deviations = jnp.asarray(np.sqrt(coordinate_variances(spectrum, d)), jnp.float32)
+        deviations = jnp.asarray(np.sqrt(coordinate_variances(problem.inputs, d)), jnp.float32)
         blocks = tuple(block_sizes(spectrum, d).tolist())
     interval = int(np.median(np.diff(steps, prepend=0))) if steps.size > 1 else int(steps[-1])
+    block = int(np.clip(interval, 1, BLOCK))
+    if problem.inputs.rows is not None:
+        deviations = None
+        used = shuffled_rows(problem.inputs.rows, seed, int(steps[-1]) * batch, "times")
+        # The last block may reach beyond the rows that are used.
+        rows = jnp.asarray(np.pad(used, ((0, block * batch), (0, 0))), jnp.float32)
     schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
     first, second = _rates(problem)
     train = _train if schedule is None else in_double(_train)
@@ -84,7 +94,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "
         problem.target,
         isinstance(algorithm, SphericalSGD),
         law,
-        int(np.clip(interval, 1, BLOCK)),
+        block,
         batch,
         schedule,
         blocks,
@@ -95,6 +105,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "
         ),
         jnp.asarray(frame, jnp.float32),
         deviations,
+        rows,
         jnp.asarray(problem.network.per_neuron("bias"), jnp.float32),
         np.asarray(first / (d * batch)),
         np.asarray(second / (d * batch)),
@@ -136,6 +147,7 @@ def _train(
     weights: Weights,
     frame: jax.Array,
     deviations: jax.Array | None,
+    rows: jax.Array | None,
     bias: jax.Array,
     rate: jax.Array,
     second_rate: jax.Array,
@@ -149,6 +161,7 @@ def _train(
     `rate` and `second_rate` are per sample of the batch, times the schedule.
 
     With inputs of several variances: standard `deviations` of the coordinates, and the numbers of them in each block.
+    `rows` of data (samples, d) take the place of drawn inputs, in their order.
     """
     (k, d), m = frame.shape, bias.size
 
@@ -167,19 +180,23 @@ def _train(
         moved = Weights(first, weights.second + push.second)
         return State(moved, velocity, None if t is None else t + gamma * rate * (batch / m))
 
-    def run_block(carry: tuple[State, jax.Array], left: jax.Array) -> tuple[tuple[State, jax.Array], jax.Array]:
-        state, key = carry
+    def inputs_after(done: jax.Array, key: jax.Array) -> jax.Array:
+        if rows is not None:
+            return jax.lax.dynamic_slice_in_dim(rows, done * batch, block * batch).reshape(block, batch, d)
+        x = draw_inputs(key, (block, batch, d), law)
+        return x if deviations is None else x * deviations
+
+    def run_block(carry: Carry, left: jax.Array) -> tuple[Carry, jax.Array]:
+        state, key, done = carry
         key, input_key, label_key = jax.random.split(key, 3)
-        x = draw_inputs(input_key, (block, batch, d), law)
-        if deviations is not None:
-            x = x * deviations
-        z = x[..., :k] if law == "gaussian" and deviations is None else x @ frame.T
+        x = inputs_after(done, input_key)
+        z = x[..., :k] if law == "gaussian" and blocks is None else x @ frame.T
         y = draw_labels(label_key, target, z)
         count = jnp.minimum(left, block)
         state = jax.lax.fori_loop(0, count, lambda i, state: step(state, x[i], y[i]), state)
-        return (state, key), count
+        return (state, key, done + count), count
 
-    def look(carry: tuple[State, jax.Array]) -> tuple[Observables, jax.Array | None]:
+    def look(carry: Carry) -> tuple[Observables, jax.Array | None]:
         weights = carry[0].weights
         seen = observe(weights, frame) if blocks is None else observe_blocks(weights, frame, blocks)
         return seen, weights.first if kept else None
@@ -187,7 +204,7 @@ def _train(
     # The time of a schedule is summed in double precision: a step is smaller than the rounding of a float32.
     time_zero = None if schedule is None else jnp.zeros((), jnp.float64)
     velocity = None if momentum is None else jax.tree.map(jnp.zeros_like, weights)
-    return record_blocks(run_block, look, (State(weights, velocity, time_zero), key), intervals)
+    return record_blocks(run_block, look, (State(weights, velocity, time_zero), key, jnp.zeros((), int)), intervals)
 
 
 one_pass_sgd = Method("one-pass-sgd", "simulation", CITATIONS, refuses, solve)

@@ -51,6 +51,8 @@ def refuses(problem: object) -> str | None:
         reason = "it needs momentum 0: overlaps with velocities are not in it."
     if reason is None and isinstance(problem, TwoLayer) and problem.inputs.law != "gaussian":
         reason = f"overlaps are a Markov chain on Gaussian inputs only, not {problem.inputs.law}."
+    if reason is None and isinstance(problem, TwoLayer) and problem.inputs.rows is not None:
+        reason = "overlaps are a Markov chain on Gaussian inputs only, not on rows of data."
     return reason
 
 

@@ -104,7 +104,7 @@ def solve(
             it is not reached `ok` is False, and the status says from which step on the sets differ.
 
     Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass`, which leaves out
-    `response`, `hard_variance` and `amplification`; inputs of several variances leave out the latter two.
+    `response`, `hard_variance` and `amplification`.
 
     Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
     Montanari & Wang 2026.
@@ -182,7 +182,7 @@ def run_scramble(problem: TwoLayer, steps: int, paths: int, seed: int, spectrum:
     hard = pinned_directions(problem)
     easy = np.eye(problem.target.latents) - hard @ hard.T
     coordinates = draw_coordinates(problem, spectrum, steps * problem.network.width, paths, seed)
-    weights = path_weights(coordinates.latent, hard if spectrum.values.size == 1 else hard[:, :0])
+    weights = path_weights(coordinates.latent, hard)
     return Scramble(coordinates, causal_pass(problem, coordinates, spectrum, steps, easy, weights), hard)
 
 
@@ -230,7 +230,7 @@ def _observables(problem: TwoLayer, scramble: Scramble, spectrum: InputVariances
         scaled = (coefficients / np.sqrt(spectrum.values)).reshape(at.size, problem.network.width, -1)
         variables["correlation"] = (two_time, np.einsum("tic,ujc->tuij", scaled, scaled, optimize=True))
         variables["response"] = (two_time, found.response[np.ix_(at, at)])
-    if scramble.hard.shape[1] and spectrum.values.size == 1:
+    if scramble.hard.shape[1]:
         variance, amplification = hard_fluctuations(problem, found, scramble.coordinates.latent, scramble.hard)
         blocks = ("time", "neuron", "neuron2", "hard", "hard2")
         variables["hard_variance"] = (blocks, variance[at])

@@ -1,8 +1,9 @@
-// The page's addresses: #/ is the gallery, #/name?parameters an experiment, #/stored/id a stored run.
+// The page's addresses: #/ is the gallery, #/your-data a table of one's own, #/name?parameters an experiment, #/stored/id a stored run.
 
 import { getJSON } from "./api.js";
 import { showExperiment } from "./experiment.js";
 import { showGallery } from "./gallery.js";
+import { showOwnData } from "./owndata.js";
 
 const main = document.getElementById("main");
 const notice = document.getElementById("notice");
@@ -25,6 +26,8 @@ async function route() {
   try {
     if (!path) {
       leave = await showGallery(main);
+    } else if (path === "your-data") {
+      leave = await showOwnData(main);
     } else if (path.startsWith("stored/")) {
       const stored = await getJSON(`/api/results/${encodeURIComponent(path.slice(7))}`);
       const values = new URLSearchParams();

@@ -13,7 +13,8 @@ export async function showGallery(main) {
     <div class="intro">
       <h1>Pick a phenomenon</h1>
       <p>Each is a theory of learning in many dimensions beside the finite training it predicts.
-        Move its parameters: lines are theory, points are simulation.</p>
+        Move its parameters: lines are theory, points are simulation.
+        Or bring <a href="#/your-data">your own data</a>.</p>
       <input type="search" id="filter" placeholder="Filter ${experiments.length} experiments" aria-label="Filter experiments">
     </div>`;
   const bySource = Map.groupBy ? Map.groupBy(experiments, (e) => e.source) : group(experiments);

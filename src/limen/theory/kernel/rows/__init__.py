@@ -1,0 +1,1 @@
+"""Regression on given rows of data, by theories that know every row."""
