@@ -28,7 +28,9 @@ def write_reference(folder: Path) -> None:
     for name, title in CHAPTERS.items():
         (folder / f"{name}.md").write_text(_page(importlib.import_module(name), name, title))
     pages = "\n".join(CHAPTERS)
-    (folder / "index.md").write_text(f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{pages}\n```\n")
+    (folder / "index.md").write_text(
+        f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{pages}\n```\n\nNext: [how to choose](../choose.md).\n"
+    )
 
 
 def _page(module: ModuleType, name: str, title: str) -> str:
@@ -37,6 +39,7 @@ def _page(module: ModuleType, name: str, title: str) -> str:
         value = getattr(module, attribute)
         if not inspect.ismodule(value):
             sections.append(_section(f"{name}.{attribute}", value, 2))
+    sections.append("Next: [which function answers what](../choose.md), or [the other chapters](index.md).")
     return "\n\n".join(sections) + "\n"
 
 
