@@ -443,6 +443,7 @@ def table(rows: list[Row], seed: int, share: tuple[float, float]) -> str:
         f"| {'yes' if row.identical else '**no**'} | {row.remark} |"
         for row in rows
     ]
+    lines += ["", "Next: [sweeps](sweeps.md), or [how results are kept](howto/save_load_cite.md)."]
     return "\n".join(lines) + "\n"
 
 

@@ -12,6 +12,9 @@ has been printed since, unless its title is now another.
 """
 
 
+NEXT = "Next: [cite what you used](howto/save_load_cite.md), or [the gallery](gallery/index.md)."
+
+
 def references_page() -> str:
     """One row for each entry, by key."""
     rows = [
@@ -19,7 +22,7 @@ def references_page() -> str:
         f"| {CHECKED[entry['key']]} |"
         for entry in references(tuple(sorted(BIBTEX)))
     ]
-    return "\n".join([HEAD, "| key | reference | compared with |", "|---|---|---|", *rows, ""])
+    return "\n".join([HEAD, "| key | reference | compared with |", "|---|---|---|", *rows, "", NEXT, ""])
 
 
 def _title(entry: dict[str, str]) -> str:

@@ -17,6 +17,7 @@ MADE = {
     *(DOCS / "gallery" / name for name in (*PLACES, "index")),
     *(DOCS / "reference" / name for name in (*runpy.run_path(str(DOCS / "reference_pages.py"))["CHAPTERS"], "index")),
     *(DOCS / "tutorials" / notebook.stem for notebook in NOTEBOOKS),
+    DOCS / "references",
 }
 
 

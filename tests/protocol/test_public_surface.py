@@ -54,3 +54,10 @@ def test_the_reference_has_every_public_chapter():
     chapters = [name for name in limen.__all__ if inspect.ismodule(getattr(limen, name)) and name != "experiments"]
     missing = [name for name in chapters if f'"limen.{name}"' not in page]
     assert not missing
+
+
+def test_the_names_of_a_chapter_leave_the_package_alone():
+    assert limen.attention.simulate is not limen.simulate
+    assert limen.one_pass.flow is not limen.flow
+    assert limen.simulate.__module__ == "limen.verbs"
+    assert limen.flow.__name__ == "limen.flow"
