@@ -8,6 +8,7 @@ from . import gaussian as gaussian
 from . import kernel as kernel
 from . import link as link
 from . import one_pass as one_pass
+from . import plot as plot
 from . import spectra as spectra
 from . import thresholds as thresholds
 from .comparison import Comparison as Comparison
@@ -43,13 +44,18 @@ from .problem import Target as Target
 from .problem import TwoLayer as TwoLayer
 from .problem import XorMixture as XorMixture
 from .problem import activation as activation
+from .problem import load_problem as load_problem
 from .problem import network as network
 from .problem import target as target
 from .result import Findings as Findings
 from .result import Result as Result
 from .result import load as load
+from .sensitivities import Sensitivity as Sensitivity
+from .sensitivities import sensitivity as sensitivity
 from .sweeps.sweep import Sweep as Sweep
 from .sweeps.sweep import sweep as sweep
+from .tuning import Tuned as Tuned
+from .tuning import tune as tune
 from .verbs import cite as cite
 from .verbs import predict as predict
 from .verbs import simulate as simulate

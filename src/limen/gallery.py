@@ -10,8 +10,10 @@ from matplotlib.figure import Figure as Canvas
 from limen.checks import seed_list
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
+from limen.experiments.own_problem import OwnProblem
 from limen.experiments.registry import experiment_class
 from limen.plot import draw
+from limen.problem.spec import Spec
 from limen.result import Result
 from limen.storage import FileStore, Run, run
 from limen.storage.remembered import remember
@@ -84,10 +86,12 @@ class PosedExperiment:
         return Outcome(finished)
 
 
-def experiment(name: str | type[Experiment], **parameters: Any) -> PosedExperiment:
+def experiment(name: str | Spec | type[Experiment], **parameters: Any) -> PosedExperiment:
     """An experiment of the gallery by name, its parameters by keyword: `limen.experiment("grokking", d=320)`.
 
     `limen.experiments()` lists the names; `limen run NAME --help` describes the parameters. A class of one's own takes
-    the place of a name.
+    the place of a name, and so does a problem: `limen.experiment(problem, times=30, d=400)`.
     """
+    if isinstance(name, Spec):
+        return PosedExperiment(OwnProblem(problem=name, **parameters))
     return PosedExperiment((experiment_class(name) if isinstance(name, str) else name)(**parameters))

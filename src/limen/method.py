@@ -60,7 +60,9 @@ class Method:
 
     A theory's options are the further arguments of its `solve`; a simulator's `solve` also takes `d` and one `seed`.
     A simulator that runs many seeds faster side by side has `solve_seeds(problem, times, d, seeds, ...)` as well: the
-    same numbers, in one `Findings` for each seed or for several.
+    same numbers, in one `Findings` for each seed or for several. A theory that is one JAX program may give
+    `tangent(curve, at, times, ...)`: along a curve of problems, the derivative of every number over time and its error,
+    by name; None where it cannot.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Method:
     refuses: Callable[[Any], str | None]
     solve: Callable[..., Findings]
     solve_seeds: Callable[..., list[Findings]] | None = None
+    tangent: Callable[..., dict[str, tuple[np.ndarray, np.ndarray]] | None] | None = None
 
     def run(self, problem: Spec, times: np.ndarray, **options: Any) -> Result:
         """Solves, and says how: spec, method, options, seconds, citations."""

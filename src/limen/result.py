@@ -70,7 +70,8 @@ class Result:
         """The problem that was answered, made again from its description."""
         import limen.problem
 
-        return limen.problem.from_description(self.spec)
+        # An experiment made of a problem holds it.
+        return limen.problem.from_description(self.spec.get("problem", self.spec))
 
     @property
     def findings(self) -> Findings:
@@ -85,8 +86,45 @@ class Result:
         """The dataset that is saved: everything else about the result is JSON in its attribute `limen`."""
         return self.dataset.assign_attrs(limen=json.dumps({name: getattr(self, name) for name in HEADER}))
 
+    def plot(self, *others: "Result", labels: Sequence[str] | None = None, variables: Any = None) -> Any:
+        """The result as a matplotlib figure, with others on the same axes; see `limen.plot`."""
+        import limen
+
+        # The package answers a call.
+        plot: Any = limen.plot
+        return plot(self, *others, labels=labels, variables=variables)
+
+    def to_dataframe(self) -> Any:
+        """A table: one row per time (and seed), one column per number; `overlap_0_1` is the overlap of neuron 0 with
+        latent direction 1. Results without times have a row per point of their longest axis; what depends on two times
+        is left out.
+        """
+        free = {
+            str(n): v for n, v in self.dataset.data_vars.items() if v.dtype.kind in "iufb" and "time2" not in v.dims
+        }
+        lengths = {str(dim): size for dim, size in self.dataset.sizes.items() if dim != "seed"}
+        row = "time" if "time" in lengths else max(lengths, key=lambda dim: lengths[dim], default="")
+        columns: dict[str, xr.DataArray] = {}
+        for name, variable in free.items():
+            others = [str(dim) for dim in variable.dims if dim not in ("seed", row)]
+            if row and row not in variable.dims:
+                continue
+            for indices in np.ndindex(*(variable.sizes[dim] for dim in others)):
+                at = dict(zip(others, (int(i) for i in indices), strict=True))
+                columns["_".join([name, *map(str, at.values())])] = variable.isel(at).drop_vars(others, errors="ignore")
+        table = xr.Dataset(columns)
+        return table.to_dataframe(dim_order=[dim for dim in ("seed", row) if dim in table.dims])
+
     def _repr_html_(self) -> str:
-        return f"<p>{self._title()}</p>" + self.dataset._repr_html_()
+        import base64
+
+        picture = BytesIO()
+        try:
+            self.plot().savefig(picture, format="png", dpi=110)
+        except InputError:
+            return f"<p>{self._title()}</p>" + self.dataset._repr_html_()
+        data = base64.b64encode(picture.getvalue()).decode()
+        return f'<p>{self._title()}</p><img src="data:image/png;base64,{data}">' + self.dataset._repr_html_()
 
     def _title(self) -> str:
         name = self.spec.get("type", "call")

@@ -12,7 +12,7 @@ from typing import Any
 
 import platformdirs
 
-from limen.experiments.registry import PLACES
+from limen.experiments.registry import OWN, PLACES
 
 PACKAGE = Path(__file__).parent
 # These show, keep, compare and hand out what others compute. A room that is not named here counts.
@@ -31,7 +31,7 @@ CHANGES_NO_NUMBER = frozenset(
     }
 )
 GALLERY = "experiments"
-SHOWN = frozenset({f"{GALLERY}/figure.py", f"{GALLERY}/number.py"})
+SHOWN = frozenset({f"{GALLERY}/{name}.py" for name in ("figure", "number", "default_panels")})
 MOST_REMEMBERED = 2000
 
 
@@ -67,7 +67,7 @@ def statements_digest(source: bytes) -> str:
 @lru_cache
 def _own_files(experiment: str, package: Path) -> tuple[str, ...]:
     """The file of an experiment and, through their imports, others of the gallery; figures change no number."""
-    place = next((place for place in PLACES.values() if place.partition(":")[2] == experiment), None)
+    place = next((place for place in (PLACES | OWN).values() if place.partition(":")[2] == experiment), None)
     if place is None:
         return ()
     waiting, seen = [f"{GALLERY}/{place.partition(':')[0].replace('.', '/')}.py"], set[str]()

@@ -21,7 +21,7 @@ from limen import InputError
         (lambda: limen.OnePassSGD(0.1, batch=0), "batch must be at least 1, got 0"),
         (lambda: limen.activation(), "either a name or formula, or its hermite"),
         (lambda: limen.activation("hermite:99"), "degree from 0 to 40"),
-        (lambda: limen.target("parity:99"), "k from 1 to 8"),
+        (lambda: limen.target("parity:99"), "k from 1 to 32"),
         (lambda: limen.target("z1 + z3"), "not all of z1..z3"),
         (lambda: limen.target("1 + e"), "must depend on z"),
         (lambda: limen.target("z", noise=-1.0), "noise must be at least 0"),

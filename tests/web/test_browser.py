@@ -261,3 +261,50 @@ def test_your_own_table(page, tmp_path):
     page.get_by_label("Column to learn").fill("colour")
     page.get_by_role("button", name="Draw the curve").click()
     expect(page.locator(".status")).to_contain_text("target must be one of the columns size, rooms, price")
+
+
+def test_search_finds_authors_sources_and_words_and_says_when_nothing_matches(page):
+    page.goto("/")
+    field = page.locator("#filter")
+    for text, name in (("Saad", "committee-sgd"), ("transformer", "attention-clustering"), ("phase diagram", "")):
+        field.fill(text)
+        expect(page.locator(".card:visible").first).to_be_visible()
+        if name:
+            expect(page.locator(f".card[data-name='{name}']")).to_be_visible()
+    expect(page.locator(".none")).to_be_hidden()
+    field.fill("zebra")
+    expect(page.locator(".none")).to_contain_text("Nothing matches “zebra”")
+    expect(page.locator(".card:visible")).to_have_count(0)
+
+
+def test_back_keeps_filter_and_scroll(page):
+    page.goto("/")
+    page.locator("#filter").fill("sgd")
+    page.locator(".card:visible").nth(4).scroll_into_view_if_needed()
+    page.evaluate("window.scrollTo(0, 300)")
+    page.locator(".card:visible").nth(2).click()
+    expect(page.locator(".panels")).to_be_attached()
+    page.go_back()
+    expect(page.locator("#filter")).to_have_value("sgd")
+    expect(page.locator(".card[data-name='grokking']")).to_be_hidden()
+    wait_until(page, "Math.abs(window.scrollY - 300) < 60")
+
+
+def test_curves_are_pinned_rescaled_and_saved(page):
+    page.goto(address("perceptron"))
+    wait_until(page, f"Number({REDRAWN}.drawn) >= 1")
+    first = page.evaluate("document.querySelector('.plot').data.length")
+    page.locator("#pin").click()
+    page.locator("#quick").click()
+    wait_until(page, f"Number({REDRAWN}.drawn) >= 2")
+    wait_until(page, f"document.querySelector('.plot').data.length > {first}")
+    assert page.evaluate("document.querySelector('.plot').data[0].opacity") == 0.55
+    page.locator("#scale-y").click()
+    expect(page.locator("#scale-y")).to_have_text("y axis: log")
+    wait_until(page, "document.querySelector('.plot').layout.yaxis.type === 'log'")
+    with page.expect_download() as saved:
+        page.locator("#curves").click()
+    lines = saved.value.path().read_text().splitlines()
+    assert lines[0] == "panel,series,x,y,error" and len(lines) > 10
+    page.locator("#unpin").click()
+    wait_until(page, "document.querySelector('.plot').data[0].opacity === undefined")

@@ -1,16 +1,19 @@
 """Pieces of the server without a server: the door, the queue, progress, what is stored, and figures by hand."""
 
 import asyncio
+import socket
+import threading
 
 import httpx
 import numpy as np
 import pytest
+import uvicorn
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
 from limen.experiments.kernel.perceptron import Perceptron
 from limen.pace import Pace
 from limen.storage import FileStore
-from limen.web import page_tasks
+from limen.web import page_tasks, server
 from limen.web.app import create_app
 from limen.web.computation import Computation
 from limen.web.figure_json import figure_json
@@ -327,3 +330,29 @@ def test_a_card_shows_the_first_panel_with_a_curve():
     bars, curve = Panel("x", "y", [Histogram([0.0, 1.0], [1.0])]), Panel("x", "y", [Line([0.0, 1.0], [0.0, 1.0])])
     assert thumbnail(Figure([bars, curve, bars])) == thumbnail(Figure([curve]))
     assert "<rect" in thumbnail(Figure([bars, bars]))
+
+
+def test_a_connection_that_never_asks_is_let_go(monkeypatch):
+    monkeypatch.setattr(server, "HEADERS_WITHIN", 0.3)
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    config = uvicorn.Config(app, log_level="error", ws="none", http=server.Patient, lifespan="off")
+    running = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]})
+    thread.start()
+    try:
+        for beginning in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
+            with socket.create_connection(listener.getsockname(), timeout=10.0) as silent:
+                silent.sendall(beginning)
+                assert silent.recv(100) == b""
+        with socket.create_connection(listener.getsockname(), timeout=10.0) as asking:
+            asking.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert asking.recv(1000).startswith(b"HTTP/1.1 200")
+    finally:
+        running.should_exit = True
+        thread.join()
+        listener.close()

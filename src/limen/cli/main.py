@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from limen.cli.data import data
+from limen.cli.problem import COMMANDS
 from limen.interruption import Stopped, listen
 
 UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM)
@@ -40,12 +41,12 @@ class Experiments(click.Group):
 
 
 class SweptExperiments(Experiments):
-    """One command per experiment, and per `module:Class` of the user's own."""
+    """One command per experiment, per `module:Class` of the user's own, and per problem file."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        from limen.cli.sweep import sweep_command
+        from limen.cli.sweep import sweep_command, sweep_file_command
 
-        return sweep_command(cmd_name)
+        return sweep_file_command(Path(cmd_name)) if cmd_name.endswith(".toml") else sweep_command(cmd_name)
 
 
 def _run_identifiers(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -74,11 +75,11 @@ def run() -> None:
     """
 
 
-@limen.group(cls=SweptExperiments, name="sweep", subcommand_metavar="NAME --grid PARAM=a:b:n ...")
+@limen.group(cls=SweptExperiments, name="sweep", subcommand_metavar="NAME|FILE --grid PARAM=a:b:n ...")
 def sweep() -> None:
-    """Run an experiment over a grid of parameters, sizes and seeds; the same command again resumes.
+    """Run an experiment or a problem file over a grid of parameters, sizes and seeds; the same command again resumes.
 
-    `limen sweep NAME --help` lists the options.
+    `limen sweep NAME --help` lists the options. Parameters of a problem are named by their paths: algorithm.step.
     """
 
 
@@ -168,6 +169,8 @@ def store_gc(keep_outdated: bool, dry_run: bool, as_json: bool) -> None:
 
 
 limen.add_command(data)
+for command in COMMANDS:
+    limen.add_command(command)
 
 
 @limen.command(name="list")

@@ -16,6 +16,7 @@ from limen.experiments.index import Entry, entry
 from limen.experiments.registry import experiment_class
 
 if TYPE_CHECKING:
+    from limen.experiments.experiment import Experiment
     from limen.storage import Run
 
 DEFAULT_OUT = Path("limen-out")
@@ -132,6 +133,18 @@ def compute(
     sizes: str | None,
 ) -> tuple[dict[str, Any], list[str]]:
     """The answer to a request, and the files of the store that it rests on."""
+    return finish(experiment_class(name)(**given), seeds, fresh, out, rule, sizes)
+
+
+def finish(
+    experiment: "Experiment",
+    seeds: int | None,
+    fresh: bool,
+    out: Path,
+    rule: dict[str, float | None],
+    sizes: str | None = None,
+) -> tuple[dict[str, Any], list[str]]:
+    """Runs an experiment, and saves and remembers it: what is printed, and the files of the store it rests on."""
     from limen.cli.progress import Progress
     from limen.comparison.verdict import RESOLUTION, TOLERANCE, check_rule
     from limen.problem.spec import InputError
@@ -140,7 +153,6 @@ def compute(
     from limen.storage.remembered import remember
     from limen.storage.run import MOST_SEEDS
 
-    experiment = experiment_class(name)(**given)
     resolution = RESOLUTION if rule["resolution"] is None else rule["resolution"]
     tolerance = TOLERANCE if rule["tolerance"] is None else rule["tolerance"]
     check_rule(resolution, tolerance)

@@ -14,7 +14,9 @@ def show_run(identifier: str, out: Path | None) -> None:
     """Prints a stored run as it was printed when it was made; with `out`, draws its figure again."""
     answer = (answer_of_run(identifier) if out is None else None) or _answer(identifier, out)
     summary = answer["summary"]
-    parameters = ", ".join(f"{name} = {value}" for name, value in summary["params"].items())
+    # A problem of one's own is called by its family.
+    params = ((name, value["type"] if isinstance(value, dict) else value) for name, value in summary["params"].items())
+    parameters = ", ".join(f"{name} = {value}" for name, value in params)
     click.echo(f"{summary['experiment']}: {parameters}; {answer['seeds']} seed{'s' * (answer['seeds'] != 1)}")
     files = answer["files"] if out is not None else {"figure": "(draw it with --out FOLDER)"}
     show({**answer, "files": files}, as_json=False)

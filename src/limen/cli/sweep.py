@@ -32,7 +32,39 @@ def sweep_command(name: str) -> click.Command:
     for option in fixed:
         # Here --size is a list: one more axis of the grid.
         option.opts = [flag for flag in option.opts if flag != "--size"]
-    common: list[click.Parameter] = [
+    common = _grid_options(known.seeds)
+    help_text = f"Theory and simulation of {known.name} over a grid; the same command again resumes."
+
+    def command(**options: Any) -> None:
+        given = {parameter.name: options.pop(parameter.name) for parameter in known.parameters}
+        given = {field: value for field, value in given.items() if value is not None}
+        execute(resolve(name)(**given), given, **options)
+
+    return click.Command(name, callback=command, params=[*common, *fixed], help=help_text)
+
+
+def sweep_file_command(file: Path) -> click.Command:
+    """The command that sweeps the problem of a file."""
+    times = click.Option(["--times"], metavar="T", help="last time, or times with commas between  [default: 20]")
+    size = click.Option(["--d"], type=click.INT, help="dimension of the simulation  [default: 400]")
+    shown = click.Option(["--quantities"], metavar="NAME,NAME,...", help="variables whose last values are wanted")
+
+    def command(times: str | None, d: int | None, quantities: str | None, **options: Any) -> None:
+        from limen.cli.problem import posed, seeds_of
+
+        experiment = posed(file, times=times, d=d)
+        if quantities is not None:
+            experiment = experiment.model_copy(update={"quantities": tuple(quantities.split(","))})
+        options["seeds"] = seeds_of(file, options["seeds"])
+        execute(experiment, {} if d is None else {"d": d}, **options)
+
+    help_text = f"Theory and simulation of the problem of {file} over a grid; the same command again resumes."
+    return click.Command(str(file), callback=command, params=[*_grid_options(8), times, size, shown], help=help_text)
+
+
+def _grid_options(seeds: int) -> list[click.Parameter]:
+    """The options that every sweep has."""
+    return [
         click.Option(
             ["--grid"], multiple=True, metavar="PARAM=VALUES",
             help="a:b:n (n values from a to b), log:a:b:n (evenly in the logarithm) or v,v,...; once per parameter",
@@ -41,7 +73,7 @@ def sweep_command(name: str) -> click.Command:
         click.Option(["--zip", "zipped"], is_flag=True, help="walk the grids side by side, not in all combinations"),
         click.Option(
             ["--seeds"], type=click.INT, default=None,
-            help=f"number of simulated runs per point  [default: {known.seeds}]",
+            help=f"number of simulated runs per point  [default: {seeds}]",
         ),
         click.Option(["--theory-only"], is_flag=True, help="no simulation"),
         click.Option(["--workers"], type=click.INT, default=None, help="worker processes  [default: one per core]"),
@@ -57,18 +89,10 @@ def sweep_command(name: str) -> click.Command:
         click.Option(["--out"], type=click.Path(path_type=Path), default=DEFAULT_OUT, help="folder for the files"),
         click.Option(["--json", "as_json"], is_flag=True, help="print exactly one JSON object"),
     ]  # fmt: skip
-    help_text = f"Theory and simulation of {known.name} over a grid; the same command again resumes."
-
-    def command(**options: Any) -> None:
-        given = {parameter.name: options.pop(parameter.name) for parameter in known.parameters}
-        given = {field: value for field, value in given.items() if value is not None}
-        execute(resolve(name), given, **options)
-
-    return click.Command(name, callback=command, params=[*common, *fixed], help=help_text)
 
 
 def execute(
-    experiment: type[Experiment],
+    experiment: Experiment,
     given: dict[str, Any],
     grid: tuple[str, ...],
     size_list: str | None,
@@ -88,7 +112,7 @@ def execute(
     """Sweeps from the command line."""
     from limen.sweeps.executors import make_executor
 
-    record = make_record(experiment(**given), grid, seeds, size_list, zipped, theory_only)
+    record = make_record(experiment, grid, seeds, size_list, zipped, theory_only)
     for axis in record.grid.axes:
         if axis.name in given:
             raise InputError(f"{axis.name} is given both on the grid and as --{axis.name.replace('_', '-')}.")

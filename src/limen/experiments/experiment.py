@@ -119,6 +119,10 @@ class Experiment(Spec):
         rest = (value for value in values.values() if not isinstance(value, float))
         return (size, *(len(value) if isinstance(value, tuple) else value for value in rest))
 
+    def nested_parameters(self) -> dict[str, Any]:
+        """Parameters inside parameters that may be put on a grid: by path, with their annotations."""
+        return {}
+
     def thresholds(self, parameter: str, theory: Result) -> dict[str, float]:
         """Values of a parameter at which something changes, by symbol: lines in the phase diagram of a sweep."""
         return {}

@@ -73,19 +73,23 @@ PLACES = {
     "random-labels": "kernel.random_labels:RandomLabels",
 }
 
+# An experiment that is no phenomenon of the gallery: a problem of the user's own.
+OWN = {"problem": "own_problem:OwnProblem"}
+
 # Packages that name each other's modules may be found half-made when two threads import them at once.
 _IMPORTING = RLock()
 
 
 def experiment_class(name: str) -> type:
     """The class of an experiment; an unknown name is refused with the nearest known one."""
-    if name not in PLACES:
+    places = PLACES | OWN
+    if name not in places:
         # Here: names and places must be had without numpy.
         from limen.problem.spec import InputError
 
         near = difflib.get_close_matches(name, PLACES, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "see `limen list`."
         raise InputError(f"there is no experiment {name!r}: {hint}")
-    module, _, attribute = PLACES[name].partition(":")
+    module, _, attribute = places[name].partition(":")
     with _IMPORTING:
         return getattr(import_module(f"limen.experiments.{module}"), attribute)

@@ -12,7 +12,7 @@ import numpy as np
 from limen.gaussian.panels import TOLERANCE, average_over_noise
 from limen.problem import formula as formulas
 from limen.problem.activations import NAMED, Activation, as_activation
-from limen.problem.spec import InputError
+from limen.problem.spec import InputError, Spec
 from limen.problem.targets import Target, expand
 
 # Elementwise JAX functions are compiled for these lengths only, since every new shape costs a compilation.
@@ -88,13 +88,13 @@ def as_function(value: Any) -> ScalarFunction:
     """
     if isinstance(value, ScalarFunction):
         return value
+    if callable(value) and not isinstance(value, Spec):
+        return _of_callable(value)
     value = as_activation(value)
     if isinstance(value, Activation):
         return _of_activation(value)
     if isinstance(value, Target):
         return _of_target(value)
-    if callable(value):
-        return _of_callable(value)
     raise InputError(f"activation must be an activation, a target, a formula or a function, got {value!r}.")
 
 
@@ -123,7 +123,7 @@ def _of_target(value: Target) -> ScalarFunction:
         return link(z[..., None], 0.0 * z)
 
     if value.formula is None:
-        return ScalarFunction(_compiled(noiseless), value.label, series=value.hermite, traced=noiseless)
+        return ScalarFunction(_compiled(noiseless), value.label, value.breakpoints, value.hermite, traced=noiseless)
     text = re.sub(r"\bz1\b", "z", expand(value.formula))
     series, kind = _recognise(text)
     scale = Activation(text).erf_scale

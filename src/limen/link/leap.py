@@ -25,6 +25,8 @@ from limen.link.staircase import Statistics, complement, random_cosines, readabl
 from limen.problem.spec import InputError
 from limen.problem.targets import Target
 
+# Moments of degree six of more coordinates do not fit into memory.
+MOST_DIRECTIONS = 8
 LARGEST_LEAP = 6
 NEGLIGIBLE_CHANGE = 1e-3
 
@@ -40,9 +42,11 @@ def leap(target: Any, kind: Literal["information", "generative"] = "information"
     if kind not in ("information", "generative"):
         raise InputError(f"kind must be 'information' or 'generative', got {kind!r}.")
     link = checked_target(target)
+    if link.latents > MOST_DIRECTIONS:
+        raise InputError(f"target must have at most {MOST_DIRECTIONS} directions for its leap, got {link.latents}.")
     if kind == "information":
         # Noise of mean zero leaves every moment of the label as it is, and only blurs the estimate.
-        return _largest(Target(link.formula, 0.0, link.hermite), _information_statistics)
+        return _largest(link.model_copy(update={"noise": 0.0}), _information_statistics)
     return _largest(link, generative_statistics)
 
 

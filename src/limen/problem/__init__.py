@@ -12,6 +12,7 @@ from limen.problem.algorithms import (
     SphericalSGD,
 )
 from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.files.reading import load_problem
 from limen.problem.inputs import Inputs
 from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
@@ -57,6 +58,7 @@ __all__ = [
     "XorMixture",
     "activation",
     "from_description",
+    "load_problem",
     "network",
     "target",
 ]

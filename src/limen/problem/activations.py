@@ -6,9 +6,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from limen.problem import formula as formulas
+from limen.problem.own_functions import OwnFunction, bent, check_elementwise, own_function
 from limen.problem.spec import InputError, Spec, nested_tuple
 
 NAMED = {
@@ -29,13 +30,17 @@ STEP, SAME_SLOPE = 1e-6, 1e-3  # how kinks are told from smooth joints
 class Activation(Spec):
     r"""An activation $\sigma:\mathbb R\to\mathbb R$.
 
-    Exactly one of `formula` (a name of `NAMED`, `hermite:k`, or a formula in `z`) and `hermite`
-    (coefficients of the orthonormal Hermite polynomials, $\sigma=\sum_k s_k he_k$) is given.
-    `hermite:k` is stored as its series.
+    Exactly one of `formula` (a name of `NAMED`, `hermite:k`, or a formula in `z`), `hermite`
+    (coefficients of the orthonormal Hermite polynomials, $\sigma=\sum_k s_k he_k$) and `own` (an elementwise JAX
+    function) is given. `hermite:k` is stored as its series.
     """
 
-    formula: str | None = None
-    hermite: tuple[float, ...] | None = None
+    formula: str | None = Field(None, description="a name or a formula in z")
+    hermite: tuple[float, ...] | None = Field(
+        None, description="instead of a formula: orthonormal Hermite coefficients"
+    )
+
+    own: OwnFunction | None = Field(None, description="instead of a formula: a function of one's own, from Python")
 
     @field_validator("hermite", mode="before")
     @classmethod
@@ -52,10 +57,14 @@ class Activation(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "Activation":
-        if (self.formula is None) == (self.hermite is None):
-            raise InputError("an activation takes either a name or formula, or its hermite coefficients.")
+        if [self.formula, self.hermite, self.own].count(None) != 2:
+            raise InputError(
+                "an activation takes either a name or formula, or its hermite coefficients, or a function."
+            )
         if self.hermite is not None:
             check_series(self.hermite)
+        elif self.own is not None:
+            check_elementwise(self.own, "activation")
         elif self.formula not in NAMED:
             _tree(self.formula or "")
         return self
@@ -63,21 +72,27 @@ class Activation(Spec):
     @property
     def label(self) -> str:
         """The name to print."""
+        if self.own is not None:
+            return self.own.name
         return self.formula or f"hermite[{', '.join(f'{c:g}' for c in self.hermite or ())}]"
 
     @property
     def function(self) -> Callable[[Any], Any]:
         """The elementwise JAX function; the same object for equal activations, so that jit caches on it."""
-        return _function(self.formula, self.hermite)
+        return _function(self.formula, self.hermite) if self.own is None else _own(self.own)
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Points where the activation may have a kink or a jump (empty for smooth ones)."""
+        if self.own is not None:
+            return self.own.kinks
         return () if self.formula is None else _breakpoints(self.formula)
 
     @property
     def kinks(self) -> tuple[float, ...]:
         """Those breakpoints at which the value or the slope really jumps: none for `relu(z)**2` or `z/(1+abs(z))`."""
+        if self.own is not None:
+            return self.own.kinks
         return () if self.formula is None else _kinks(self.formula)
 
     @property
@@ -86,15 +101,31 @@ class Activation(Spec):
         return None if self.formula is None else _erf_scale(self.formula)
 
 
-def activation(name_or_formula: str | None = None, hermite: Any = None) -> Activation:
+def activation(
+    name_or_formula: "str | Callable[[Any], Any] | None" = None,
+    hermite: Any = None,
+    name: str | None = None,
+    kinks: tuple[float, ...] | None = None,
+) -> Activation:
     """An activation from a name (`relu gelu erf saad-solla tanh sigmoid softplus linear square hermite:k`),
-    a formula in `z`, or orthonormal Hermite coefficients."""
+    a formula in `z`, orthonormal Hermite coefficients, or an elementwise JAX function.
+
+    A function goes by its own name or by `name`; `kinks` are the places where it bends or jumps, found by looking where
+    they are not given. It is stored by name and source text."""
+    if callable(name_or_formula):
+        return Activation(own=bent(own_function(name_or_formula, name, 1), "activation", kinks))
+    if name is not None or kinks is not None:
+        raise InputError("name and kinks are for a function of one's own, not for a formula.")
     return Activation(formula=name_or_formula, hermite=hermite)
 
 
 def as_activation(value: Any) -> Any:
     """Lets every argument that wants an activation also take its name or formula."""
-    return activation(value) if isinstance(value, str) else value
+    return activation(value) if isinstance(value, str) or _is_function(value) else value
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, Spec)
 
 
 def check_series(series: tuple[float, ...]) -> None:
@@ -131,6 +162,11 @@ def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[A
         return lambda z: hermite_series(series, z)
     tree = _tree(text)
     return lambda z: formulas.evaluate(tree, {"z": z}) + 0.0 * z  # the sum gives constants the shape of z
+
+
+@lru_cache(maxsize=256)
+def _own(own: OwnFunction) -> Callable[[Any], Any]:
+    return lambda z: own(z) + 0.0 * z
 
 
 @lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from limen.problem.rates import Rate, Step, check_rate_until, rate_values
+from limen.problem.rates import Rate, Step, check_rate_until, is_schedule, rate_label, rate_values
 from limen.problem.spec import InputError, Spec
 from limen.problem.updates import (
     Move,
@@ -56,13 +56,13 @@ class GradientDescent(Spec):
     `replacement`: mini-batches, see this module.
     """
 
-    step: Step
-    weight_decay: float = Field(0.0, ge=0.0)
-    spherical: bool = False
-    momentum: Memory = 0.0
-    nesterov: bool = False
-    batch_fraction: Fraction = 1.0
-    replacement: bool = True
+    step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
+    weight_decay: float = Field(0.0, ge=0.0, description="decay of the first layer")
+    spherical: bool = Field(False, description="put every neuron back on its sphere after each step")
+    momentum: Memory = Field(0.0, description="heavy-ball momentum")
+    nesterov: bool = Field(False, description="Nesterov's form of momentum")
+    batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")
+    replacement: bool = Field(True, description="draw each batch anew; false: epochs")
 
 
 class Adam(Spec):
@@ -83,13 +83,13 @@ class Adam(Spec):
     Kingma & Ba 2015; Loshchilov & Hutter 2019.
     """
 
-    step: Step
-    beta1: Memory = 0.9
-    beta2: Memory = 0.999
-    epsilon: float = 0.01
-    weight_decay: float = Field(0.0, ge=0.0)
-    batch_fraction: Fraction = 1.0
-    replacement: bool = True
+    step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
+    beta1: Memory = Field(0.9, description="memory of the mean gradient")
+    beta2: Memory = Field(0.999, description="memory of the mean square")
+    epsilon: float = Field(0.01, description="smoothing of the denominator, above 0")
+    weight_decay: float = Field(0.0, ge=0.0, description="decay of the first layer")
+    batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")
+    replacement: bool = Field(True, description="draw each batch anew; false: epochs")
 
     @field_validator("epsilon")
     @classmethod
@@ -109,10 +109,10 @@ class SignDescent(Spec):
     `batch_fraction` and `replacement`: mini-batches, see `limen.problem.algorithms`. Time is counted in steps.
     """
 
-    step: Step
-    smoothing: float = 0.01
-    batch_fraction: Fraction = 1.0
-    replacement: bool = True
+    step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
+    smoothing: float = Field(0.01, description="width over which the sign turns, above 0")
+    batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")
+    replacement: bool = Field(True, description="draw each batch anew; false: epochs")
 
     @field_validator("smoothing")
     @classmethod
@@ -130,12 +130,12 @@ class EntrywiseDescent(Spec):
     the step counts in a memory. It must be differentiable almost everywhere; one that mixes entries is refused.
     """
 
-    step: Step
-    rule: Callable[..., Any]
-    memories: int = Field(0, ge=0, le=8)
-    weight_decay: float = Field(0.0, ge=0.0)
-    batch_fraction: Fraction = 1.0
-    replacement: bool = True
+    step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
+    rule: Callable[..., Any] = Field(description="a JAX function of the gradient and its memory")
+    memories: int = Field(0, ge=0, le=8, description="numbers the rule keeps per entry")
+    weight_decay: float = Field(0.0, ge=0.0, description="decay of the first layer")
+    batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")
+    replacement: bool = Field(True, description="draw each batch anew; false: epochs")
 
     @model_validator(mode="after")
     def _check(self) -> "EntrywiseDescent":
@@ -161,16 +161,18 @@ class OnePassSGD(Spec):
     (heavy ball): $u\leftarrow\beta u-\frac\gamma d\nabla\ell$, $\theta\leftarrow\theta+u$, the same clock.
     """
 
-    rate: Rate
-    batch: int = Field(1, ge=1)
-    second_layer_ratio: float = Field(1.0, ge=0.0)
-    momentum: Memory = 0.0
+    rate: Rate = Field(description="learning rate: a number, or a formula in the time t")
+    batch: int = Field(1, ge=1, description="samples a step")
+    second_layer_ratio: float = Field(
+        1.0, ge=0.0, description="learning rate of the second layer over that of the first"
+    )
+    momentum: Memory = Field(0.0, description="heavy-ball momentum")
 
 
 class SphericalSGD(Spec):
     r"""`OnePassSGD` with one sample a step, every neuron put back on its sphere after each step."""
 
-    rate: Rate
+    rate: Rate = Field(description="learning rate: a number, or a formula in the time t")
 
 
 Algorithm = GradientDescent | Adam | SignDescent | EntrywiseDescent | GradientFlow | OnePassSGD | SphericalSGD
@@ -182,7 +184,7 @@ Entrywise = Adam | SignDescent | EntrywiseDescent
 
 def step_sizes(algorithm: Descent, steps: int) -> np.ndarray:
     r"""$\eta$ of steps 0..`steps`-1; a formula that is not positive at one of them is refused."""
-    if isinstance(algorithm.step, str):
+    if is_schedule(algorithm.step):
         check_rate_until(algorithm.step, float(max(steps - 1, 0)), name="step")
     return rate_values(algorithm.step, np.arange(steps, dtype=float))
 
@@ -208,8 +210,8 @@ def move_of(algorithm: Descent) -> tuple[Move, tuple[float, ...]]:
 
 def beyond_plain(algorithm: GradientDescent) -> str | None:
     """What a descent has beyond a constant step on the whole sample, as the end of a refusal, or None."""
-    if isinstance(algorithm.step, str):
-        return f"it needs a constant step, got {algorithm.step!r}."
+    if is_schedule(algorithm.step):
+        return f"it needs a constant step, got {rate_label(algorithm.step)!r}."
     if algorithm.momentum:
         return f"it needs momentum 0, got {algorithm.momentum:g}."
     if algorithm.batch_fraction < 1.0:
@@ -226,7 +228,7 @@ def plain_units(algorithm: Entrywise, d: int | None = None) -> str:
         return f"{value * d ** (0.5 * power):.3g}"
 
     step = algorithm.step if isinstance(algorithm.step, float) else None
-    words = [f"step {written(step, -1)}" if step is not None else f"step ({algorithm.step})/√d"]
+    words = [f"step {written(step, -1)}" if step is not None else f"step ({rate_label(algorithm.step)})/√d"]
     if isinstance(algorithm, Adam):
         words.append(f"epsilon {written(algorithm.epsilon, -1)}")
     if isinstance(algorithm, SignDescent):

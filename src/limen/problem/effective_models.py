@@ -29,11 +29,11 @@ class SingleIndex(Spec):
     ($f$ itself if left out): a name, a formula in `z`, or an `Activation`. `noise` is the variance of the label noise.
     """
 
-    link: LinkFunction
-    student_link: LinkFunction | None = None
-    noise: float = Field(0.0, ge=0.0)
-    step: float = Field(0.05, gt=0.0)
-    start: Start = RandomStart()
+    link: LinkFunction = Field(description="link of the teacher: a name or a formula in z")
+    student_link: LinkFunction | None = Field(None, description="link of the student; by default that of the teacher")
+    noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
+    step: float = Field(0.05, gt=0.0, description="step times the dimension")
+    start: Start = Field(RandomStart(), description="where training starts")
 
     @model_validator(mode="after")
     def _check(self) -> "SingleIndex":
@@ -52,9 +52,9 @@ class OnlinePCA(Spec):
     Loss $L=-\langle x,Y\rangle^2$ on the sphere, $\lambda=$ `signal`, step $\delta/N$ as in `SingleIndex`.
     """
 
-    signal: float = Field(gt=0.0)
-    step: float = Field(gt=0.0)
-    start: Start = RandomStart()
+    signal: float = Field(gt=0.0, description="strength of the spike")
+    step: float = Field(gt=0.0, description="step times the dimension")
+    start: Start = Field(RandomStart(), description="where training starts")
 
     @model_validator(mode="after")
     def _check(self) -> "OnlinePCA":
@@ -69,9 +69,9 @@ class BinaryMixture(Spec):
     $L=-\log\cosh(\langle Y,x\rangle+h)$, step $\delta/N$ as in `SingleIndex`.
     """
 
-    weight: float = Field(gt=0.0, lt=1.0)
-    step: float = Field(gt=0.0)
-    start: Start = RandomStart()
+    weight: float = Field(gt=0.0, lt=1.0, description="probability of the first cloud")
+    step: float = Field(gt=0.0, description="step times the dimension")
+    start: Start = Field(RandomStart(), description="where training starts")
 
     @model_validator(mode="after")
     def _check(self) -> "BinaryMixture":
@@ -92,10 +92,10 @@ class SpikedTensor(Spec):
     `OverlapStart(m0)` starts with $\|x\|=1$, `OverlapStart(m0, gram=[[R2]])` with $\|x\|^2=R_2$.
     """
 
-    order: int = Field(ge=2, le=HIGHEST_ORDER)
-    signal: float = Field(gt=0.0)
-    step: float = Field(gt=0.0)
-    start: Start = RandomStart()
+    order: int = Field(ge=2, le=HIGHEST_ORDER, description="order of the tensor")
+    signal: float = Field(gt=0.0, description="strength of the spike")
+    step: float = Field(gt=0.0, description="step times the dimension")
+    start: Start = Field(RandomStart(), description="where training starts")
 
     @model_validator(mode="after")
     def _check(self) -> "SpikedTensor":

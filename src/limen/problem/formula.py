@@ -12,10 +12,12 @@ import numpy as np
 
 from limen.problem.spec import InputError
 
-LONGEST = 400
+LONGEST = 2000
 DEEPEST = 24
 LARGEST_POWER = 16
 LARGEST_NUMBER = 10**12
+# Of more names than these a complaint says only the first and the last.
+MOST_LISTED = 12
 
 CONSTANTS = {"pi": float(np.pi)}
 # name: number of arguments
@@ -58,9 +60,20 @@ def parse(text: str, variables: tuple[str, ...]) -> ast.expr:
     return tree
 
 
-def _complaint(text: str, what: str, column: int) -> InputError:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return InputError(f"formula {shown!r}: {what} (column {column}).")
+class FormulaError(InputError):
+    """A formula that cannot be read: which, what is wrong, and at which of its columns."""
+
+    def __init__(self, formula: str, what: str, column: int) -> None:
+        self.formula, self.what, self.column = formula, what, column
+        super().__init__(f"formula {self.shown!r}: {what} (column {column}).")
+
+    @property
+    def shown(self) -> str:
+        """The formula, or the beginning of a long one."""
+        return self.formula if len(self.formula) <= 60 else self.formula[:57] + "..."
+
+
+_complaint = FormulaError
 
 
 def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) -> None:
@@ -82,7 +95,7 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
             if name not in variables and name not in CONSTANTS:
                 if name in ("x", "x1", "y", "t", "u"):
                     raise refuse(f"unknown name {name!r}: the variable is called {variables[0]}")
-                raise refuse(f"unknown name {name!r} (allowed: {', '.join((*variables, *CONSTANTS))})")
+                raise refuse(f"unknown name {name!r} (allowed: {_listed((*variables, *CONSTANTS))})")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             check(operand)
         case ast.BinOp(op=ast.BitXor()):
@@ -114,6 +127,10 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
     constant = _constant(node)
     if constant is not None and not np.isfinite(constant):
         raise refuse("has a constant part that is not a finite number")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names if len(names) <= MOST_LISTED else (*names[:3], "...", *names[-3:]))
 
 
 def _rank(op: ast.operator) -> int:

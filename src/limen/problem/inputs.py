@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import BeforeValidator, ConfigDict, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from limen.problem.input_rows import InputRows, eigenspaces, principal_rows
 from limen.problem.spec import InputError, Spec, nested_tuple
@@ -47,11 +47,15 @@ class Inputs(Spec):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    law: Law = "gaussian"
-    variances: Numbers = (1.0,)
-    fractions: Numbers = (1.0,)
-    target_shares: Annotated[Shares | None, BeforeValidator(nested_tuple)] = None
-    rows: Annotated[InputRows | None, BeforeValidator(_held_rows)] = None
+    law: Law = Field("gaussian", description="law of the independent entries")
+    variances: Numbers = Field((1.0,), description="eigenvalues of the covariance")
+    fractions: Numbers = Field((1.0,), description="part of the dimensions that has each eigenvalue")
+    target_shares: Annotated[Shares | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="part of the target's variance in each eigenspace; by default spread evenly"
+    )
+    rows: Annotated[InputRows | None, BeforeValidator(_held_rows)] = Field(
+        None, description="rows of data, from Python"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "Inputs":

@@ -20,11 +20,11 @@ class Ridge(Spec):
     `noise` the variance of $\varepsilon$. In simulations $d=p$, and $n$ is $p/\gamma$ rounded.
     """
 
-    ratio: float = Field(gt=0.0)
-    noise: float = Field(0.0, ge=0.0)
-    ridge: float = Field(0.0, ge=0.0)
-    signal: Numbers = (1.0,)
-    inputs: Inputs = Inputs()
+    ratio: float = Field(gt=0.0, description="dimensions per sample p/n")
+    noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
+    ridge: float = Field(0.0, ge=0.0, description="penalty")
+    signal: Numbers = Field((1.0,), description="squared norm of the coefficients in each eigenspace")
+    inputs: Inputs = Field(Inputs(), description="law and covariance of the inputs")
 
     @model_validator(mode="before")
     @classmethod
@@ -67,13 +67,15 @@ class RandomFeatures(Spec):
     `noise`.
     """
 
-    features_per_dim: float = Field(gt=0.0)
-    samples_per_dim: float = Field(gt=0.0)
-    activation: Annotated[Activation, BeforeValidator(as_activation)]
-    ridge: float = Field(0.0, ge=0.0)
-    linear: float = Field(1.0, ge=0.0)
-    nonlinear: float = Field(0.0, ge=0.0)
-    noise: float = Field(0.0, ge=0.0)
+    features_per_dim: float = Field(gt=0.0, description="features per dimension N/d")
+    samples_per_dim: float = Field(gt=0.0, description="samples per dimension n/d")
+    activation: Annotated[Activation, BeforeValidator(as_activation)] = Field(
+        description="activation: a name or a formula in z"
+    )
+    ridge: float = Field(0.0, ge=0.0, description="penalty")
+    linear: float = Field(1.0, ge=0.0, description="norm of the linear part of the target")
+    nonlinear: float = Field(0.0, ge=0.0, description="variance of the non-linear part of the target")
+    noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
 
     @property
     def target(self) -> dict[str, float]:

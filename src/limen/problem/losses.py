@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from limen.problem import formula as formulas
+from limen.problem.own_functions import OwnFunction, check_elementwise, own_function
 from limen.problem.spec import InputError, Spec
 
 PLAIN = ("square", "logistic", "exponential", "squared-hinge")
@@ -24,34 +25,49 @@ class Loss(Spec):
     | `logistic` | $\log(1+e^{-yf})$, labels $\pm1$ |
     | `exponential` | $e^{-yf}$ |
     | `squared-hinge` | $\max(0,1-yf)^2$ |
+
+    Or a JAX function of label and output, `own`, which goes by `name`.
     """
 
-    name: str = "square"
+    name: str = Field("square", description="a name, or a formula in the label y and the output f")
+
+    own: OwnFunction | None = Field(None, description="instead of a formula: a function of one's own, from Python")
 
     @model_validator(mode="after")
     def _check(self) -> "Loss":
-        _function(self.name)
+        if self.own is None:
+            _function(self.name)
+        else:
+            check_elementwise(self.own, "loss")
         return self
 
     @property
     def function(self) -> Callable[[Any, Any], Any]:
         r"""$\ell(y,f)$ as an elementwise JAX function; the same object for equal losses."""
-        return _function(self.name)
+        return _function(self.name) if self.own is None else _own(self.own)
 
     @property
     def slope(self) -> Callable[[Any, Any], Any]:
         r"""$\ell'(y,f)=\partial_f\ell$, elementwise."""
-        return _slope(self.name)
+        return _slope(self.name) if self.own is None else _derivative(_own(self.own))
 
     @property
     def curvature(self) -> Callable[[Any, Any], Any]:
         r"""$\ell''(y,f)=\partial_f^2\ell$, elementwise; at a kink of $\ell'$ the value of one side."""
-        return _curvature(self.name)
+        return _curvature(self.name) if self.own is None else _derivative(_derivative(_own(self.own)))
 
 
 def as_loss(value: Any) -> Any:
-    """Lets every argument that wants a loss also take its name."""
+    """Lets every argument that wants a loss also take its name, its formula, or a JAX function of label and output."""
+    if callable(value) and not isinstance(value, Spec):
+        own = own_function(value, None, 2)
+        return Loss(name=own.name, own=own)
     return Loss(name=value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=64)
+def _own(own: OwnFunction) -> Callable[[Any, Any], Any]:
+    return lambda y, f: own(y, f) + 0.0 * (y + f)
 
 
 @lru_cache(maxsize=64)
@@ -94,6 +110,7 @@ def _curvature(name: str) -> Callable[[Any, Any], Any]:
     return _derivative(_slope(name))
 
 
+@lru_cache(maxsize=64)
 def _derivative(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def derivative(y: Any, f: Any) -> Any:
         import jax

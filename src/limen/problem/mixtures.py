@@ -26,12 +26,14 @@ class XorMixture(Spec):
     (width, 2), orthogonal parts orthonormal unless it gives the Gram matrix, and `second_layer` $v$, by default ones.
     """
 
-    width: int = Field(ge=1, le=MOST_WIDTH)
-    sharpness: float = Field(gt=0.0, allow_inf_nan=True)
-    penalty: float = Field(ge=0.0)
-    step: float = Field(gt=0.0)
-    start: Start = RandomStart()
-    second_layer: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = None
+    width: int = Field(ge=1, le=MOST_WIDTH, description="number of neurons")
+    sharpness: float = Field(gt=0.0, allow_inf_nan=True, description="inverse variance of the clouds; may be inf")
+    penalty: float = Field(ge=0.0, description="weight decay")
+    step: float = Field(gt=0.0, description="step times the dimension")
+    start: Start = Field(RandomStart(), description="where training starts")
+    second_layer: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="second layer at the start, one number per neuron; by default ones, or drawn"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "XorMixture":
@@ -59,13 +61,17 @@ class GaussianMixture(Spec):
     (classes, classes), orthogonal parts orthonormal unless it gives the Gram matrix.
     """
 
-    classes: int = Field(ge=2, le=MOST_CLASSES)
-    sharpness: float = Field(gt=0.0, allow_inf_nan=True)
-    penalty: float = Field(ge=0.0)
-    step: float = Field(gt=0.0)
-    probabilities: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = None
-    mean_gram: Annotated[tuple[tuple[float, ...], ...] | None, BeforeValidator(nested_tuple)] = None
-    start: Start = RandomStart()
+    classes: int = Field(ge=2, le=MOST_CLASSES, description="number of classes")
+    sharpness: float = Field(gt=0.0, allow_inf_nan=True, description="inverse variance of the clouds; may be inf")
+    penalty: float = Field(ge=0.0, description="weight decay")
+    step: float = Field(gt=0.0, description="step times the dimension")
+    probabilities: Annotated[tuple[float, ...] | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="probabilities of the classes; by default equal"
+    )
+    mean_gram: Annotated[tuple[tuple[float, ...], ...] | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="inner products of the means; by default orthonormal"
+    )
+    start: Start = Field(RandomStart(), description="where training starts")
 
     @model_validator(mode="after")
     def _check(self) -> "GaussianMixture":

@@ -17,12 +17,14 @@ class Network(Spec):
     `initial_norm` is $|\theta_j(0)|$. Lazy initialisation is `second_layer=gamma*sqrt(width)`.
     """
 
-    width: int = Field(gt=0, le=1_000_000)
-    activation: Annotated[Activation, BeforeValidator(as_activation)]
-    second_layer: PerNeuron = 1.0
-    bias: PerNeuron = 0.0
-    initial_norm: float = Field(1.0, gt=0.0)
-    train_second_layer: bool = False
+    width: int = Field(gt=0, le=1_000_000, description="number m of neurons")
+    activation: Annotated[Activation, BeforeValidator(as_activation)] = Field(
+        description="activation: a name or a formula in z"
+    )
+    second_layer: PerNeuron = Field(1.0, description="weights a of the second layer: one number, or one per neuron")
+    bias: PerNeuron = Field(0.0, description="biases b, never trained: one number, or one per neuron")
+    initial_norm: float = Field(1.0, gt=0.0, description="length of every neuron at the start")
+    train_second_layer: bool = Field(False, description="whether the second layer is trained")
 
     @model_validator(mode="after")
     def _check(self) -> "Network":

@@ -16,13 +16,13 @@ class PowerLawFeatures(Spec):
     $2/(\sum_jj^{-2\alpha}+B+1)$.
     """
 
-    alpha: float = Field(gt=0.0, le=5.0)
-    beta: float = Field(ge=0.0, le=10.0)
-    features: int = Field(ge=1)
-    ambient: int = Field(ge=2)
-    noise: float = Field(0.0, ge=0.0)
-    rate: float = Field(gt=0.0)
-    batch: int = Field(1, ge=1)
+    alpha: float = Field(gt=0.0, le=5.0, description="decay of the inputs")
+    beta: float = Field(ge=0.0, le=10.0, description="decay of the target")
+    features: int = Field(ge=1, description="number of features")
+    ambient: int = Field(ge=2, description="number of inputs, more than features")
+    noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
+    rate: float = Field(gt=0.0, description="learning rate")
+    batch: int = Field(1, ge=1, description="samples a step")
 
     @model_validator(mode="after")
     def _check(self) -> "PowerLawFeatures":

@@ -1,4 +1,4 @@
-r"""Learning rates: a positive number, or a formula in the time `t`.
+r"""Learning rates: a positive number, a formula in the time `t`, or a JAX function of it.
 
 For descent on a fixed sample (`Step`) `t` counts the steps done before. For one-pass SGD (`Rate`) with a formula the
 clock runs at the rate itself: step number $\nu$ advances the time by $dt=\gamma(t)/(dm)$, so that the flow of the
@@ -11,27 +11,48 @@ from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BeforeValidator
+from typing_extensions import TypeIs
 
 from limen.precision import in_double
 from limen.problem import formula as formulas
+from limen.problem.own_functions import OwnFunction, check_elementwise, own_function
 from limen.problem.spec import InputError
 
 # Formulas are probed on this grid when they are given, and up to the last time when they are used.
 PROBED_UNTIL, PROBES = 1.0, 1001
 PANELS = 512
+RateSchedule = str | OwnFunction
 
 
-def checked_rate(value: Any, name: str = "rate") -> float | str:
-    """A positive number, or a formula in `t` that is positive just after the start; anything else is refused.
+def is_schedule(rate: Any) -> TypeIs[RateSchedule]:
+    """Whether a rate depends on the time."""
+    return isinstance(rate, str | OwnFunction)
+
+
+def rate_label(rate: float | RateSchedule) -> str:
+    """A rate as a text: the number, the formula, or the name of the function."""
+    return rate.name if isinstance(rate, OwnFunction) else f"{rate}"
+
+
+def checked_rate(value: Any, name: str = "rate") -> float | RateSchedule:
+    """A positive number, or a formula in `t` or a function that is positive just after the start; anything else is
+    refused.
 
     A formula without `t` becomes the number it is.
     """
+    if callable(value) and not isinstance(value, OwnFunction):
+        value = own_function(value, None, 1)
+        check_elementwise(value, name)
+    if isinstance(value, OwnFunction):
+        if value.function is not None:
+            check_rate_until(value, PROBED_UNTIL, name)
+        return value
     if isinstance(value, str):
         tree = formulas.parse(value, ("t",))
         check_rate_until(value, PROBED_UNTIL, name)
         return value if "t" in formulas.names_in(tree) else float(rate_values(value, np.zeros(1))[0])
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InputError(f"{name} must be a number or a formula in t, got {value!r}.")
+        raise InputError(f"{name} must be a number, a formula in t or a function of it, got {value!r}.")
     if not np.isfinite(value):
         raise InputError(f"{name} must be a finite number, got {value!r}.")
     if not value > 0.0:
@@ -40,37 +61,41 @@ def checked_rate(value: Any, name: str = "rate") -> float | str:
 
 
 @lru_cache(maxsize=64)
-def rate_function(text: str) -> Callable[[Any], Any]:
+def rate_function(text: RateSchedule) -> Callable[[Any], Any]:
     """A formula in `t` as a function of JAX arrays; the same object for equal formulas."""
+    if isinstance(text, OwnFunction):
+        return lambda t: text(t) + 0.0 * t
     tree = formulas.parse(text, ("t",))
     return lambda t: formulas.evaluate(tree, {"t": t}) + 0.0 * t  # the sum gives constants the shape of t
 
 
 @in_double
-def rate_values(rate: float | str, times: np.ndarray) -> np.ndarray:
+def rate_values(rate: float | RateSchedule, times: np.ndarray) -> np.ndarray:
     """The rate at these times."""
-    if not isinstance(rate, str):
+    if not is_schedule(rate):
         return np.full(np.shape(times), float(rate))
     return np.asarray(rate_function(rate)(np.asarray(times, dtype=float)))
 
 
-def check_rate_until(rate: float | str, last: float, name: str = "rate") -> None:
+def check_rate_until(rate: float | RateSchedule, last: float, name: str = "rate") -> None:
     """Refuses a formula that is not finite and positive from 0 to `last`."""
     times = np.linspace(0.0, last, PROBES)
     values = rate_values(rate, times)
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0.0)))
     if wrong.size:
         at = int(wrong[0])
-        raise InputError(f"{name} must be finite and positive, got {values[at]:g} at t = {times[at]:g} from {rate!r}.")
+        raise InputError(
+            f"{name} must be finite and positive, got {values[at]:g} at t = {times[at]:g} from {rate_label(rate)!r}."
+        )
 
 
-def steps_at(rate: float | str, times: np.ndarray, weights: int) -> np.ndarray:
+def steps_at(rate: float | RateSchedule, times: np.ndarray, weights: int) -> np.ndarray:
     r"""Whole steps of SGD up to each time: $\nu(t)=dm\int_0^t\frac{du}{\gamma(u)}$, rounded.
 
     `weights` is $dm$: one step advances the time by $\gamma(t)/(dm)$. Gauss–Legendre on 512 panels of the time span,
     broken at the `times`.
     """
-    if not isinstance(rate, str):
+    if not is_schedule(rate):
         return np.rint(times * weights / rate).astype(np.int64)
     last = float(times[-1])
     check_rate_until(rate, last)
@@ -82,9 +107,9 @@ def steps_at(rate: float | str, times: np.ndarray, weights: int) -> np.ndarray:
     return np.rint(count[np.searchsorted(edges, times)] * weights).astype(np.int64)
 
 
-def _checked_step(value: Any) -> float | str:
+def _checked_step(value: Any) -> float | RateSchedule:
     return checked_rate(value, "step")
 
 
-Rate = Annotated[float | str, BeforeValidator(checked_rate)]
-Step = Annotated[float | str, BeforeValidator(_checked_step)]
+Rate = Annotated[float | str | OwnFunction, BeforeValidator(checked_rate)]
+Step = Annotated[float | str | OwnFunction, BeforeValidator(_checked_step)]

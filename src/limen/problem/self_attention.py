@@ -16,10 +16,12 @@ Matrix = tuple[tuple[float, ...], ...]
 class FeedForward(Spec):
     r"""$w\,\sigma(ax+b)$ added to the attention of each token; $w$ (d, h), $a$ (h, d), $b$ (h,)."""
 
-    outer: Annotated[Matrix, BeforeValidator(nested_tuple)]
-    inner: Annotated[Matrix, BeforeValidator(nested_tuple)]
-    bias: Annotated[tuple[float, ...], BeforeValidator(nested_tuple)]
-    activation: Annotated[Activation, BeforeValidator(as_activation)]
+    outer: Annotated[Matrix, BeforeValidator(nested_tuple)] = Field(description="outer weights, d rows of h")
+    inner: Annotated[Matrix, BeforeValidator(nested_tuple)] = Field(description="inner weights, h rows of d")
+    bias: Annotated[tuple[float, ...], BeforeValidator(nested_tuple)] = Field(description="h biases")
+    activation: Annotated[Activation, BeforeValidator(as_activation)] = Field(
+        description="activation: a name or a formula in z"
+    )
 
 
 class SelfAttention(Spec):
@@ -34,15 +36,19 @@ class SelfAttention(Spec):
     value `query-key` is $V=B/\sqrt d$. `noise` $D$ adds tangential Brownian motion $\sqrt{2D}\,dW$.
     """
 
-    beta: float
-    tokens: int = Field(ge=2, le=100_000)
-    dim: int = Field(ge=2, le=10_000_000)
-    query_key: Annotated[RandomMatrix | Matrix | None, BeforeValidator(nested_tuple)] = None
-    value: Annotated[RandomMatrix | Literal["query-key"] | Matrix | None, BeforeValidator(nested_tuple)] = None
-    normalized: bool = True
-    heads: int = Field(1, ge=1, le=64)
-    feed_forward: FeedForward | None = None
-    noise: float = Field(0.0, ge=0.0)
+    beta: float = Field(description="inverse temperature of the attention")
+    tokens: int = Field(ge=2, le=100_000, description="number of tokens")
+    dim: int = Field(ge=2, le=10_000_000, description="dimension of the tokens")
+    query_key: Annotated[RandomMatrix | Matrix | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="query-key matrix: rows, or ginibre, wigner, goe, wishart; by default the identity"
+    )
+    value: Annotated[RandomMatrix | Literal["query-key"] | Matrix | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="value matrix: as query_key, or query-key; by default the identity"
+    )
+    normalized: bool = Field(True, description="softmax; false: divide by the number of tokens")
+    heads: int = Field(1, ge=1, le=64, description="number of heads")
+    feed_forward: FeedForward | None = Field(None, description="a layer added to the attention of each token")
+    noise: float = Field(0.0, ge=0.0, description="strength of tangential Brownian motion")
 
     @model_validator(mode="before")
     @classmethod

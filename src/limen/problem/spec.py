@@ -1,5 +1,8 @@
 """Frozen specifications: what a problem or an experiment *is*, checked when it is made."""
 
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -8,10 +11,16 @@ from pydantic.fields import FieldInfo
 
 
 class InputError(ValueError):
-    """A user's mistake, said in one sentence that names the argument, its value and what is allowed."""
+    """A user's mistake, said in one sentence that names the argument, its value and what is allowed.
+
+    `place` is the path of the argument inside the spec that refused it, where that is known.
+    """
+
+    place: tuple[str, ...] = ()
 
 
 if TYPE_CHECKING:
+    import os
 
     class Model:
         """What limen uses of a pydantic model; type checkers would otherwise insist on pydantic's own `__init__`."""
@@ -24,6 +33,9 @@ if TYPE_CHECKING:
         def model_dump(self, *, mode: str) -> dict[str, Any]: ...
 
         def model_copy(self, *, update: dict[str, Any]) -> Self: ...
+
+        @classmethod
+        def model_construct(cls) -> Self: ...
 
 else:
     Model = BaseModel
@@ -57,7 +69,7 @@ class Spec(Model):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(sentence(error)) from None
+            raise complaint(error) from None
 
     def model_copy(self, *, update: dict[str, Any] | None = None, deep: bool = False) -> Self:
         """The spec with some fields changed, checked like a new one."""
@@ -68,6 +80,14 @@ class Spec(Model):
         """The spec as plain JSON data, every nested spec tagged with its type."""
         fields = {name: _describe(getattr(self, name)) for name in type(self).model_fields}
         return {"type": type(self).__name__, **fields}
+
+    def save(self, path: "str | os.PathLike[str]") -> Path:
+        """Writes the problem as a file that `limen.load_problem` and the command line read."""
+        from limen.problem.files.template import problem_text
+
+        path = Path(path)
+        path.write_text(problem_text(self), encoding="utf-8")
+        return path
 
 
 def from_description(description: dict[str, Any]) -> Spec:
@@ -105,6 +125,28 @@ def nested_tuple(value: Any) -> Any:
     return value
 
 
+def complaint(error: ValidationError) -> InputError:
+    """The first complaint of pydantic, as one sentence that knows which argument it is about."""
+    first = error.errors()[0]
+    held = first.get("ctx", {}).get("error")
+    made = held if isinstance(held, InputError) else InputError(sentence(error))
+    made.place = made.place or _path(first["loc"])
+    return made
+
+
+def _path(places: tuple[int | str, ...]) -> tuple[str, ...]:
+    """Names of fields; members of a union and validators have their own in between."""
+    kinds = {kind.__name__ for kind in _all_specs(Spec)}
+    return tuple(part for part in places if isinstance(part, str) and part.isidentifier() and part not in kinds)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about an unknown name: the nearest known one, or all of them."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(names) or 'nothing'}."
+
+
 def sentence(error: ValidationError) -> str:
     """The first complaint of pydantic as one sentence: argument, what is allowed, what was found."""
     first = error.errors()[0]
@@ -115,8 +157,7 @@ def sentence(error: ValidationError) -> str:
     if kind == "missing":
         return f"{name} is required."
     if kind == "extra_forbidden":
-        allowed = ", ".join(_field_names(error)) or "no arguments"
-        return f"{name} is not an argument of {error.title} (allowed: {allowed})."
+        return f"{name} is not an argument of {error.title}: {did_you_mean(name, _field_names(error))}"
     allowed = {
         "greater_than": lambda: f"be greater than {context['gt']}",
         "greater_than_equal": lambda: f"be at least {context['ge']}",

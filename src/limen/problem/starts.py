@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from limen.problem.spec import Spec, nested_tuple
 
@@ -25,8 +25,12 @@ class OverlapStart(Spec):
     keep that length.
     """
 
-    overlap: Annotated[float | tuple[tuple[float, ...], ...], BeforeValidator(nested_tuple)]
-    gram: Annotated[tuple[tuple[float, ...], ...] | None, BeforeValidator(nested_tuple)] = None
+    overlap: Annotated[float | tuple[tuple[float, ...], ...], BeforeValidator(nested_tuple)] = Field(
+        description="overlaps with the target: one number, or a row per neuron"
+    )
+    gram: Annotated[tuple[tuple[float, ...], ...] | None, BeforeValidator(nested_tuple)] = Field(
+        None, description="Gram matrix of the neurons; by default their free parts are random"
+    )
 
 
 Start = RandomStart | OverlapStart

@@ -2,18 +2,21 @@
 
 import ast
 import copy
+import inspect
 import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from limen.problem import formula as formulas
 from limen.problem.activations import check_series, hermite_series
+from limen.problem.own_functions import OwnFunction, bent, check_elementwise, own_function
 from limen.problem.spec import InputError, Spec, nested_tuple
 
-MOST_LATENTS = 8
+MOST_LATENTS = 32
 NAMED = {"phase-retrieval": "z1**2", "linear": "z1"}
 FAMILIES = {
     "committee": lambda k: "(" + "+".join(f"erf(z{r}/sqrt(2))" for r in range(1, k + 1)) + f")/{k}",
@@ -34,7 +37,8 @@ class Target(Spec):
     r"""A link $h$ of $k$ latent coordinates $z_r=\langle\theta_{*r},x\rangle$, orthonormal $\theta_{*r}$.
 
     Exactly one of `formula` (a name, or a formula in `z1`..`zk`, or `z` when $k=1$; it may use `e`, a
-    standard normal of its own) and `hermite` (single index, orthonormal coefficients) is given.
+    standard normal of its own), `hermite` (single index, orthonormal coefficients) and `own` (a JAX function of
+    $z_1,\dots,z_k$) is given.
     `noise` is the *variance* of additive label noise.
 
     `entries` is the law of the entries of $\sqrt d\,\theta_{*r}$, of variance 1: `gaussian`, or `sparse:p`, Gaussian of
@@ -42,10 +46,13 @@ class Target(Spec):
     `SignDescent`) can tell them apart.
     """
 
-    formula: str | None = None
-    noise: float = Field(0.0, ge=0.0)
-    hermite: tuple[float, ...] | None = None
-    entries: str = "gaussian"
+    formula: str | None = Field(None, description="a name, or a formula in z1..zk (z for one) and the inner noise e")
+    noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
+    hermite: tuple[float, ...] | None = Field(
+        None, description="instead of a formula: orthonormal Hermite coefficients"
+    )
+    entries: str = Field("gaussian", description="law of the entries of the directions: gaussian or sparse:p")
+    own: OwnFunction | None = Field(None, description="instead of a formula: a function of one's own, from Python")
 
     @field_validator("hermite", mode="before")
     @classmethod
@@ -54,10 +61,12 @@ class Target(Spec):
 
     @model_validator(mode="after")
     def _check(self) -> "Target":
-        if (self.formula is None) == (self.hermite is None):
-            raise InputError("a target takes either a name or formula, or its hermite coefficients.")
+        if [self.formula, self.hermite, self.own].count(None) != 2:
+            raise InputError("a target takes either a name or formula, or its hermite coefficients, or a function.")
         if self.hermite is not None:
             check_series(self.hermite)
+        elif self.own is not None:
+            check_elementwise(self.own, "target")
         else:
             _latents(self.formula or "")
         _filled(self.entries)
@@ -66,11 +75,15 @@ class Target(Spec):
     @property
     def label(self) -> str:
         """The name to print."""
+        if self.own is not None:
+            return self.own.name
         return self.formula or f"hermite[{', '.join(f'{c:g}' for c in self.hermite or ())}]"
 
     @property
     def latents(self) -> int:
         """Number $k$ of latent directions."""
+        if self.own is not None:
+            return self.own.arguments
         return 1 if self.formula is None else _latents(self.formula)
 
     @property
@@ -87,11 +100,13 @@ class Target(Spec):
     def function(self) -> Callable[[Any, Any], Any]:
         """$h(z, e)$ as a JAX function of `z` with shape (..., k) and `e` with shape (...), without the
         additive noise; the same object for equal links, so that jit caches on it."""
-        return _function(self.formula, self.hermite)
+        return _function(self.formula, self.hermite) if self.own is None else _own(self.own)
 
     @property
     def breakpoints(self) -> tuple[float, ...]:
         """Kinks and jumps of a single-index link without `e`; empty otherwise."""
+        if self.own is not None and self.latents == 1:
+            return self.own.kinks
         if self.formula is None or self.latents > 1 or self.uses_inner_noise:
             return ()
         return _breakpoints(self.formula)
@@ -100,21 +115,77 @@ class Target(Spec):
     def axis_breakpoints(self) -> tuple[tuple[float, ...], ...] | None:
         """Kinks and jumps along each coordinate (`z1`..`zk`, then `e` where it is used), or None where one runs
         obliquely: where it depends on several coordinates at once."""
+        if self.own is not None:
+            # A function of several coordinates may bend anywhere.
+            return (self.own.kinks,) if self.latents == 1 else None
         return ((),) if self.formula is None else _axis_breakpoints(self.formula)
 
 
 def target(
-    name_or_formula: str | None = None, noise: float = 0.0, hermite: Any = None, entries: str = "gaussian"
+    name_or_formula: "str | Callable[..., Any] | None" = None,
+    noise: float = 0.0,
+    hermite: Any = None,
+    entries: str = "gaussian",
+    gram: Any = None,
+    name: str | None = None,
+    kinks: tuple[float, ...] | None = None,
 ) -> Target:
-    """A target from a name (`phase-retrieval linear committee:k parity:k halfspaces:k`), a formula in
-    `z1`..`zk` and `e`, or (single index) orthonormal Hermite coefficients; `entries` (`gaussian` or `sparse:p`) is the
-    law of the entries of its directions."""
+    r"""A target from a name (`phase-retrieval linear committee:k parity:k halfspaces:k`), a formula in
+    `z1`..`zk` and `e`, (single index) orthonormal Hermite coefficients, or a JAX function of $z_1,\dots,z_k$; `entries`
+    (`gaussian` or `sparse:p`) is the law of the entries of its directions.
+
+    `gram` is the matrix $P_{rs}=\langle\theta_{*r},\theta_{*s}\rangle$ of directions that are not orthonormal: with
+    $P=LL^\top$ (Cholesky) the formula is written in the orthonormal coordinates, $z=Lz'$, and overlaps are those with
+    the orthonormal directions. A function goes by its own name or by `name`; `kinks` (one latent direction) are where
+    it bends or jumps, found by looking where they are not given."""
+    if callable(name_or_formula):
+        if gram is not None:
+            raise InputError("gram is for formulas: let the function itself mix its coordinates.")
+        count = _positional(name_or_formula)
+        own = own_function(name_or_formula, name, count)
+        return Target(own=own if count > 1 else bent(own, "target", kinks), noise=noise, entries=entries)
+    if name is not None or kinks is not None:
+        raise InputError("name and kinks are for a function of one's own, not for a formula.")
+    if gram is not None:
+        if name_or_formula is None:
+            raise InputError("gram is for formulas in z1..zk, not for hermite coefficients.")
+        name_or_formula = mixed_formula(name_or_formula, gram)
     return Target(formula=name_or_formula, noise=noise, hermite=hermite, entries=entries)
+
+
+def _positional(function: Callable[..., Any]) -> int:
+    """How many coordinates a function takes."""
+    try:
+        given = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return 1
+    if any(one.kind is one.VAR_POSITIONAL for one in given):
+        raise InputError("a target's function must name its coordinates, as in def h(z1, z2).")
+    count = sum(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD) for one in given)
+    if not 1 <= count <= MOST_LATENTS:
+        raise InputError(f"a target's function must take 1 to {MOST_LATENTS} coordinates, got {count}.")
+    return count
+
+
+def mixed_formula(text: str, gram: Any) -> str:
+    """A formula in coordinates with the Gram matrix `gram`, written in orthonormal ones."""
+    k, matrix = _latents(text), np.asarray(gram, dtype=float)
+    if matrix.shape != (k, k) or not np.allclose(matrix, matrix.T):
+        raise InputError(f"gram must be a symmetric matrix of shape ({k}, {k}), one row per direction of the target.")
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        raise InputError("gram must be positive definite: the directions must be linearly independent.") from None
+    rows = {
+        f"z{r + 1}": " + ".join(f"{factor[r, s]:.15g}*z{s + 1}" for s in range(r + 1) if factor[r, s] != 0.0)
+        for r in range(k)
+    }
+    return re.sub(r"\bz\d+\b", lambda found: f"({rows[found[0]]})", expand(text)).replace("+ -", "- ")
 
 
 def as_target(value: Any) -> Any:
     """Lets every argument that wants a target also take its name or formula."""
-    return target(value) if isinstance(value, str) else value
+    return target(value) if isinstance(value, str) or (callable(value) and not isinstance(value, Spec)) else value
 
 
 def _filled(entries: str) -> float:
@@ -180,6 +251,14 @@ def _function(text: str | None, series: tuple[float, ...] | None) -> Callable[[A
 
     def link(z: Any, e: Any) -> Any:
         return formulas.evaluate(tree, {**{f"z{r + 1}": z[..., r] for r in range(k)}, "e": e}) + 0.0 * z[..., 0]
+
+    return link
+
+
+@lru_cache(maxsize=256)
+def _own(own: OwnFunction) -> Callable[[Any, Any], Any]:
+    def link(z: Any, e: Any) -> Any:
+        return own(*(z[..., r] for r in range(own.arguments))) + 0.0 * z[..., 0]
 
     return link
 

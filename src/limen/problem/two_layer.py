@@ -21,13 +21,17 @@ class TwoLayer(Spec):
     and Gaussian by default; $\Theta_*^\top\Sigma\Theta_*=I$ whatever their spectrum.
     """
 
-    target: Annotated[Target, BeforeValidator(as_target)]
-    network: Network
-    algorithm: Algorithm
-    samples_per_dim: float | None = Field(None, gt=0.0)
-    loss: Annotated[Loss, BeforeValidator(as_loss)] = Loss(name="square")
-    start: Start = RandomStart()
-    inputs: Inputs = Inputs()
+    target: Annotated[Target, BeforeValidator(as_target)] = Field(description="what is learnt: a name or formula")
+    network: Network = Field(description="the network that learns")
+    algorithm: Algorithm = Field(description="how it learns, and the unit of time")
+    samples_per_dim: float | None = Field(
+        None, gt=0.0, description="samples per dimension n/d; left out by one-pass algorithms"
+    )
+    loss: Annotated[Loss, BeforeValidator(as_loss)] = Field(
+        Loss(name="square"), description="loss: a name, or a formula in the label y and the output f"
+    )
+    start: Start = Field(RandomStart(), description="where training starts")
+    inputs: Inputs = Field(Inputs(), description="law and covariance of the inputs")
 
     @model_validator(mode="after")
     def _check(self) -> "TwoLayer":

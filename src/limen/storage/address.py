@@ -7,6 +7,8 @@ from importlib.metadata import version
 from typing import Any
 
 from limen.experiments.experiment import Experiment
+from limen.problem.own_functions import unstorable
+from limen.problem.spec import InputError
 from limen.sources import module_digest, source_digest
 
 
@@ -34,6 +36,12 @@ def _version() -> str:
 
 def spec_of(experiment: Experiment) -> dict[str, Any]:
     """The canonical spec of an experiment; one from outside limen carries its module and a digest of its source."""
+    name = unstorable(experiment.describe())
+    if name is not None:
+        raise InputError(
+            f"the function {name!r} cannot be stored: its source text does not say all of it. Write it in a file, "
+            "without other functions of your own inside, or as a formula; predict and simulate take it as it is."
+        )
     module = type(experiment).__module__
     if module.startswith("limen."):
         return experiment.describe()

@@ -92,6 +92,22 @@ def run(
     on_theory(theory)
     if not seeds:
         return Run(experiment, theory, None, None, seeds, theory_key)
+    simulation, keys = simulated(experiment, seeds, store, fresh, on_seed, on_result, workers)
+    comparison = experiment.compare(theory, simulation)
+    return Run(experiment, theory, simulation, comparison, seeds, theory_key, keys)
+
+
+def simulated(
+    experiment: Experiment,
+    seeds: Sequence[int],
+    store: Store,
+    fresh: bool = False,
+    on_seed: Callable[[int, int], None] = lambda done, total: None,
+    on_result: Callable[[int, Result], None] = lambda seed, result: None,
+    workers: int | None = None,
+) -> tuple[Result, tuple[str, ...]]:
+    """The simulations alone, merged, and their addresses; arguments as those of `run`."""
+    spec = spec_of(experiment)
     keys = {seed: address(spec, "simulation", (seed,)) for seed in seeds}
     stored = {} if fresh else store.get(keys.values())
     results = {seed: stored[key] for seed, key in keys.items() if key in stored}
@@ -107,9 +123,7 @@ def run(
     missing = {seed: key for seed, key in keys.items() if seed not in results}
     if missing:
         _simulate(experiment, missing, store, arrived, workers or os.cpu_count() or 1)
-    simulation = merge([results[seed] for seed in seeds])
-    comparison = experiment.compare(theory, simulation)
-    return Run(experiment, theory, simulation, comparison, seeds, theory_key, tuple(keys[seed] for seed in seeds))
+    return merge([results[seed] for seed in seeds]), tuple(keys[seed] for seed in seeds)
 
 
 def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

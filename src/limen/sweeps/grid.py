@@ -58,6 +58,7 @@ def make_grid(
     sizes: Any = None,
     zipped: bool = False,
     seeds: int = 1,
+    nested: Mapping[str, Any] | None = None,
 ) -> Grid:
     """The grid of a sweep, refused before any of it is written out if it is empty, unknown or too large.
 
@@ -69,13 +70,15 @@ def make_grid(
         sizes: values of the experiment's size, as another axis.
         zipped: axes are walked side by side instead of in all combinations.
         seeds: runs per point, which count towards the largest allowed sweep.
+        nested: parameters of a problem by path, with their annotations.
     """
     asked = _pairs(grid)
     if sizes is not None:
         asked.append((experiment.size_field, sizes))
     if not asked:
         raise InputError("the grid is empty: give at least one parameter with values, such as --grid rate=0.1:0.5:5.")
-    asked = [(_field(experiment, name), values) for name, values in asked]
+    known = {**{name: field.annotation for name, field in experiment.model_fields.items()}, **(nested or {})}
+    asked = [(_field(experiment, name, known), values) for name, values in asked]
     for name, _ in asked:
         if sum(name == other for other, _ in asked) > 1:
             raise InputError(f"{name} is on the grid twice.")
@@ -91,7 +94,7 @@ def make_grid(
             f"the grid has {points:,} points and {seeds} seeds; a sweep has at most {MOST_POINTS:,} points "
             f"and {10 * MOST_POINTS:,} runs."
         )
-    axes = tuple(Axis(name, _values(experiment, name, values)) for name, values in asked)
+    axes = tuple(Axis(name, _values(known[name], name, values)) for name, values in asked)
     return Grid(axes, zipped)
 
 
@@ -109,15 +112,19 @@ def _pairs(grid: Mapping[str, Any] | Sequence[str]) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _field(experiment: type[Experiment], name: str) -> str:
+def _field(experiment: type[Experiment], name: str, known: Mapping[str, Any]) -> str:
     plain = name.replace("-", "_")
-    if plain not in experiment.model_fields:
+    if plain not in known:
         other = {"step": "rate", "rate": "step"}.get(plain, plain)
-        plain = other if other in experiment.model_fields else plain
+        plain = other if other in known else plain
         plain = experiment.size_field if plain in ("size", "d") else experiment.aliases.get(plain, plain)
-    if plain not in experiment.model_fields:
-        near = difflib.get_close_matches(plain, experiment.model_fields, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"its parameters are {', '.join(experiment.model_fields)}."
+    if plain not in known:
+        # The last part of a path is enough where only one ends so.
+        ending = [path for path in known if path.rpartition(".")[2] == plain]
+        plain = ending[0] if len(ending) == 1 else plain
+    if plain not in known:
+        near = difflib.get_close_matches(plain, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"its parameters are {', '.join(known)}."
         raise InputError(f"{name} is not a parameter of {experiment.name}: {hint}")
     return plain
 
@@ -172,8 +179,8 @@ def _listed(name: str, text: str) -> list[str]:
     return listed
 
 
-def _values(experiment: type[Experiment], name: str, values: Any) -> tuple[Any, ...]:
-    kind = _kind(experiment.model_fields[name].annotation)
+def _values(annotation: Any, name: str, values: Any) -> tuple[Any, ...]:
+    kind = _kind(annotation)
     if isinstance(values, str):
         found = _range(values)
         made = _spaced(name, kind, *found) if found else [_read(name, kind, part) for part in _listed(name, values)]

@@ -167,7 +167,9 @@ class _Lines:
         return [Threshold(symbol, **{where: value}) for symbol, value in near.items()]
 
     def _axis_label(self, parameter: str) -> str:
-        label = self.experiment.model_fields[parameter].description or parameter
+        field = self.experiment.model_fields.get(parameter)
+        # A parameter of a problem is called by its path.
+        label = (None if field is None else field.description) or parameter.replace("_", " ")
         values = self.dataset[parameter].values
         if values.dtype.kind in "iuf":
             return label

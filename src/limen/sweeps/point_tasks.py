@@ -63,9 +63,9 @@ def resolve(reference: str) -> "type[Experiment]":
 
 def reference_to(kind: "type[Experiment]") -> str:
     """The reference by which workers find a class; one they cannot import is refused."""
-    from limen.experiments.registry import PLACES
+    from limen.experiments.registry import OWN, PLACES
 
-    if kind.__module__.startswith("limen.experiments.") and getattr(kind, "name", "") in PLACES:
+    if kind.__module__.startswith("limen.experiments.") and getattr(kind, "name", "") in PLACES | OWN:
         return kind.name
     if kind.__module__ == "__main__" or "." in kind.__qualname__:
         raise InputError(f"{kind.__name__} must be defined at the top of an importable module: workers import it.")

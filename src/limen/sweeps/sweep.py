@@ -17,7 +17,8 @@ from limen.checks import seed_list
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.interruption import STOPPING, Stopped
-from limen.problem.spec import InputError
+from limen.problem.own_functions import own_names
+from limen.problem.spec import InputError, Spec
 from limen.result import netcdf, write_file
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
@@ -131,7 +132,8 @@ class Sweep:
             f"{points.missing} missing ({results.done} of {results.total} results)."
         ]
         for failure in self.failures:
-            where = ", ".join(f"{name} = {value}" for name, value in failure.params.items())
+            plain = {name: value for name, value in failure.params.items() if not isinstance(value, dict)}
+            where = ", ".join(f"{name} = {value}" for name, value in plain.items())
             what = failure.kind if failure.seed is None else f"seed {failure.seed}"
             lines.append(f"  failed: {where}, {what}: {failure.reason}.")
         return "\n".join(lines)
@@ -141,12 +143,14 @@ class Sweep:
 
 
 def sweep(
-    experiment: str | Experiment | type[Experiment],
+    experiment: str | Spec | type[Experiment],
     grid: Mapping[str, Any] | Sequence[str] = (),
     seeds: int | Sequence[int] | None = None,
     sizes: Any = None,
     executor: Executor | int | str | None = None,
     *,
+    times: Any = None,
+    quantities: Sequence[str] = (),
     zipped: bool = False,
     theory_only: bool = False,
     time_limit: float | None = None,
@@ -157,13 +161,16 @@ def sweep(
     """Theory and simulations of an experiment over a grid; what the store has is not computed again.
 
     Args:
-        experiment: a name of the gallery, `module:Class`, a class, or an experiment that has the fixed parameters.
+        experiment: a name of the gallery, `module:Class`, a class, an experiment that has the fixed parameters, or a
+            problem, whose parameters stand on the grid by their paths (`"algorithm.step"`).
         grid: `{"rate": "0.1:0.5:5", "noise": [0.0, 0.2]}` or `["rate=0.1:0.5:5"]`. Values: `a:b:n`, `log:a:b:n`,
             `v,v,...`, or any sequence.
         seeds: `16` means 0..15; by default the experiment's own number.
         sizes: values of the experiment's size, as one more axis.
         executor: a number of local worker processes (default: one per core), `"dask"` for a local Dask cluster,
             `"tcp://host:port"` for a running one, or an object with the interface of `limen.sweeps.protocol.Executor`.
+        times: of a problem, as `limen.predict` takes them; 20 by default.
+        quantities: variables of a problem whose last values are wanted at each point; by default every loss.
         zipped: walk the axes side by side instead of in all combinations.
         theory_only: no simulations.
         time_limit: seconds one result may take; one that takes longer is reported as failed.
@@ -176,11 +183,27 @@ def sweep(
     """
     from limen.sweeps.executors import make_executor
 
-    record = make_record(experiment, grid, seeds, sizes, zipped, theory_only)
+    posed = _posed(experiment, times, quantities)
+    record = make_record(posed, grid, seeds, sizes, zipped, theory_only)
     check_job_seconds(job_seconds)
     plan = make_plan(record)
     with make_executor(executor, time_limit) as workers:
         return run_plan(plan, store or FileStore(), workers, job_seconds, on_progress)
+
+
+def _posed(
+    experiment: str | Spec | type[Experiment], times: Any, quantities: Sequence[str]
+) -> str | Experiment | type[Experiment]:
+    """A problem as an experiment; times and quantities belong to problems alone."""
+    if isinstance(experiment, Spec) and not isinstance(experiment, Experiment):
+        from limen.experiments.own_problem import OwnProblem
+
+        given = {} if times is None else {"times": times}
+        return OwnProblem(problem=experiment, quantities=tuple(quantities), **given)
+    for name, value in (("times", times), ("quantities", quantities or None)):
+        if value is not None:
+            raise InputError(f"{name} must be left out with an experiment: it is for sweeps of a problem.")
+    return experiment
 
 
 def make_record(
@@ -195,17 +218,22 @@ def make_record(
     if isinstance(experiment, str):
         kind, fixed = resolve(experiment), {}
     elif isinstance(experiment, Experiment):
-        kind, default = type(experiment), type(experiment)()
+        kind = type(experiment)
         given = experiment.model_dump(mode="json")
-        plain = default.model_dump(mode="json")
-        fixed = {name: value for name, value in given.items() if value != plain[name]}
+        # Without what has no default.
+        plain = kind.model_construct().model_dump(mode="json")
+        fixed = {name: value for name, value in given.items() if name not in plain or value != plain[name]}
     else:
         kind, fixed = experiment, {}
+    names = own_names(experiment) if isinstance(experiment, Spec) else []
+    if names:
+        raise InputError(f"the workers of a sweep cannot have your function {names[0]!r}: write it as a formula.")
     seeds = kind.default_seeds if seeds is None else seeds
     if isinstance(seeds, int) and seeds > 10 * MOST_POINTS:
         raise InputError(f"seeds must be at most {10 * MOST_POINTS:,}, the most runs of a sweep, got {seeds:,}.")
     chosen = () if theory_only else seed_list(seeds)
-    made = make_grid(kind, grid, sizes, zipped, max(1, len(chosen)))
+    nested = experiment.nested_parameters() if isinstance(experiment, Experiment) else {}
+    made = make_grid(kind, grid, sizes, zipped, max(1, len(chosen)), nested)
     for axis in made.axes:
         fixed.pop(axis.name, None)
     return Record(reference_to(kind), fixed, made, chosen)

@@ -17,7 +17,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 
 from limen.citations import bibtex
-from limen.experiments.registry import PLACES
+from limen.experiments.registry import OWN, PLACES
+from limen.problem.files.template import template
 from limen.problem.spec import InputError
 from limen.storage import FileStore
 from limen.storage.remembered import latest
@@ -26,6 +27,7 @@ from limen.web.computation import Ticket
 from limen.web.formula_check import check_formula
 from limen.web.limits import Limits
 from limen.web.own_data import data_task
+from limen.web.own_problem import checked_problem, problem_parameters, problem_schema, read_text
 from limen.web.pictures import packed
 from limen.web.queue import Busy, ComputationQueue
 from limen.web.schema import catalogue, parameters_of, schema, title
@@ -56,6 +58,9 @@ def create_app(limits: Limits | None = None, host: str = "127.0.0.1", token: str
         Route("/api/experiments/{experiment}/thumbnail.svg", page.thumbnail),
         Route("/api/formula", page.formula, methods=["POST"]),
         Route("/api/data", page.data, methods=["POST"]),
+        Route("/api/problem", page.problem, methods=["POST"]),
+        Route("/api/problem/theories", page.theories, methods=["POST"]),
+        Route("/api/problem/{family}", page.template),
         Route("/api/runs", page.begin, methods=["POST"]),
         Route("/api/runs/{ticket}", page.run, methods=["GET", "DELETE"]),
         Route("/api/runs/{ticket}/events", page.events),
@@ -107,6 +112,8 @@ class Page:
         return JSONResponse(await asyncio.to_thread(catalogue))
 
     async def schema(self, request: Request) -> Response:
+        if request.path_params["experiment"] in OWN:
+            return JSONResponse(problem_schema(self.limits))
         return JSONResponse(await asyncio.to_thread(schema, _experiment(request), self.limits))
 
     async def bibtex(self, request: Request) -> Response:
@@ -131,14 +138,31 @@ class Page:
         body = await self._answer(request, task, "simulation" if task["seeds"] else "theory", 422)
         return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
 
+    async def problem(self, request: Request) -> Response:
+        asked = await _object(request, {"problem": (str, dict), "changes": dict})
+        told = await asyncio.to_thread(checked_problem, asked["problem"], asked["changes"], self.limits)
+        return JSONResponse(told)
+
+    async def theories(self, request: Request) -> Response:
+        asked = await _object(request, {"problem": (str, dict)})
+        read = await asyncio.to_thread(read_text, asked["problem"], self.limits)
+        task = {"task": "theories", "problem": read.problem.describe()}
+        return Response(await self._answer(request, task, "theory"), media_type="application/json")
+
+    async def template(self, request: Request) -> Response:
+        return JSONResponse({"text": template(request.path_params["family"])})
+
     async def begin(self, request: Request) -> Response:
         asked = await _object(request, {"experiment": str, "parameters": dict, "seeds": int})
         name, seeds = asked["experiment"], asked["seeds"]
-        if name not in PLACES:
+        if name not in PLACES | OWN:
             raise HTTPException(404, "There is no such experiment.")
         if not 0 <= seeds <= self.limits.seeds:
             raise InputError(f"seeds must be from 0 (theory alone) to {self.limits.seeds}, got {seeds}.")
-        parameters = await asyncio.to_thread(parameters_of, name, asked["parameters"], self.limits)
+        if name in OWN:
+            parameters = await asyncio.to_thread(problem_parameters, asked["parameters"], self.limits)
+        else:
+            parameters = await asyncio.to_thread(parameters_of, name, asked["parameters"], self.limits)
         task = {"task": "run", "experiment": name, "parameters": parameters, "seeds": seeds}
         ticket = await self.jobs.submit(task, "simulation" if seeds else "theory")
         return JSONResponse({"run": ticket.identifier, "state": ticket.computation.state}, 202)
@@ -215,7 +239,7 @@ class Page:
 
 def _latest_runs() -> list[dict[str, Any]]:
     try:
-        found = latest(FileStore(), PLACES, MOST_STORED)
+        found = latest(FileStore(), PLACES | OWN, MOST_STORED)
     except (InputError, OSError, sqlite3.Error):
         # Its own words would name the folder.
         raise HTTPException(503, "The store cannot be read.") from None
@@ -243,7 +267,7 @@ def _identifier(request: Request) -> str:
     return identifier
 
 
-async def _object(request: Request, wanted: dict[str, type]) -> dict[str, Any]:
+async def _object(request: Request, wanted: dict[str, type | tuple[type, ...]]) -> dict[str, Any]:
     """The JSON object of a request, with exactly these members of these types."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "The body must be application/json.")
@@ -254,8 +278,10 @@ async def _object(request: Request, wanted: dict[str, type]) -> dict[str, Any]:
     if not isinstance(given, dict) or set(given) != set(wanted):
         raise InputError(f"the body must be an object of {', '.join(wanted)}.")
     for name, kind in wanted.items():
-        if type(given[name]) is not kind:
-            raise InputError(f"{name} must be of type {kind.__name__}, got {type(given[name]).__name__}.")
+        kinds = kind if isinstance(kind, tuple) else (kind,)
+        if type(given[name]) not in kinds:
+            allowed = " or ".join(one.__name__ for one in kinds)
+            raise InputError(f"{name} must be of type {allowed}, got {type(given[name]).__name__}.")
     return given
 
 

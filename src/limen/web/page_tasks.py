@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ from limen.experiments.number import Number
 from limen.experiments.registry import experiment_class
 from limen.pace import Pace
 from limen.plot import save_figure
-from limen.problem.spec import InputError
+from limen.problem.spec import InputError, Spec, from_description
 from limen.result import Result, merge, write_file
 from limen.storage import FileStore, address, run
 from limen.storage.address import spec_of
 from limen.storage.remembered import recall, remember
+from limen.theory.registry import THEORIES
 from limen.web.figure_json import figure_json
 from limen.web.own_data import data_answer
 from limen.web.thumbnail import thumbnail
+from limen.web.typeset import prose
 
 Send = Callable[[str, bytes], None]
 Asked = Callable[[], bool]
@@ -49,12 +52,25 @@ def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
                 _preview(experiment, send)
         case "data":
             send("file", _json(data_answer(task)))
+        case "theories":
+            send("file", _json(_theories(from_description(task["problem"]))))
         case "thumbnail":
             send("file", _thumbnail(task["experiment"]).encode())
         case "stored":
             send("file", _json(_stored_record(task["identifier"])))
         case "file":
             send("file", _file(task["identifier"], task["what"]))
+
+
+def _theories(problem: Spec) -> list[dict[str, str]]:
+    """Every theory: whether it applies or why not, and of those that do what they assume, those first."""
+    told = []
+    for method in THEORIES:
+        refused = method.refuses(problem)
+        text = cleandoc(method.solve.__doc__ or "").partition("\n\nArgs:")[0]
+        assumed = {} if refused else {"about": prose(text)}
+        told.append({"name": method.name, "said": refused or "applies", **assumed})
+    return sorted(told, key=lambda one: one["said"] != "applies")
 
 
 @cache

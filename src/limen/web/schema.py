@@ -1,6 +1,7 @@
 """What the page needs to know of an experiment: its words, its references, and one control per field."""
 
 import json
+import re
 import types
 import typing
 from functools import cache
@@ -12,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.number_list import number_list
-from limen.experiments.registry import PLACES, experiment_class
+from limen.experiments.registry import OWN, PLACES, experiment_class
 from limen.problem.spec import InputError
 from limen.web.limits import Limits
 from limen.web.one_line import label
@@ -26,6 +27,8 @@ ABBREVIATIONS = frozenset({"bbp", "dmft", "gd", "ntk", "ode", "pca", "qkv", "sgd
 
 def title(name: str) -> str:
     """An experiment's name as a heading: first letter and abbreviations in capitals."""
+    if name in OWN:
+        return "Your problem"
     words = [word.upper() if word in ABBREVIATIONS else word for word in name.split("-")]
     text = " ".join(words)
     return text[0].upper() + text[1:]
@@ -36,8 +39,20 @@ def catalogue() -> list[dict[str, str]]:
     """Every experiment: name, source, one line; ordered by source and name."""
     kinds = sorted((experiment_class(name) for name in PLACES), key=lambda kind: (kind.source, kind.name))
     return [
-        {"name": kind.name, "title": title(kind.name), "source": kind.source, "summary": kind.summary} for kind in kinds
-    ]
+        {
+            "name": kind.name, "title": title(kind.name), "source": kind.source, "summary": kind.summary,
+            "words": _searched(kind),
+        }
+        for kind in kinds
+    ]  # fmt: skip
+
+
+def _searched(kind: type[Experiment]) -> str:
+    """Words by which an experiment is found beside its name: authors, titles, what its text says."""
+    cited = " ".join(f"{entry['authors']} {entry['title']} {entry['year']}" for entry in references(kind.citations))
+    text = re.sub(r"\$[^$]*\$|[`*]", " ", cleandoc(kind.__doc__ or ""))
+    topics = "transformer " * ("attention" in kind.name) + "phase diagram " * bool(kind.diagram)
+    return " ".join(f"{topics}{cited} {text}".split())
 
 
 @cache

@@ -20,7 +20,7 @@ from limen.gaussian.block_starts import block_start
 from limen.gaussian.eigenspaces import block_sizes
 from limen.gaussian.keys import stream_keys
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
-from limen.problem.rates import rate_function, steps_at
+from limen.problem.rates import is_schedule, rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.block_record import block_dataset
 from limen.simulation.record import diverged, record_blocks
@@ -81,7 +81,7 @@ def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequenc
         )
     steps = steps_at(algorithm.rate, times, d * network.width)
     check_chain_work(d, int(steps[-1]), len(seeds), units * sizes.size)
-    unit = (1.0 if isinstance(algorithm.rate, str) else algorithm.rate) / (d * network.width * batch)
+    unit = (1.0 if is_schedule(algorithm.rate) else algorithm.rate) / (d * network.width * batch)
     functions = BlockChainFunctions(
         network.activation.function,
         problem.loss.slope,
@@ -89,7 +89,7 @@ def solve_in_blocks(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequenc
         isinstance(algorithm, SphericalSGD),
         network.train_second_layer,
         batch,
-        rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None,
+        rate_function(algorithm.rate) if is_schedule(algorithm.rate) else None,
     )
     numbers = BlockChainNumbers(
         unit,

@@ -15,7 +15,7 @@ from limen.gaussian.start_weights import start_weights
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
-from limen.problem.rates import rate_function, steps_at
+from limen.problem.rates import is_schedule, rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.block_record import block_dataset, observe_blocks
 from limen.simulation.data import draw_inputs, draw_labels, shuffled_rows, spread
@@ -85,7 +85,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "
         used = shuffled_rows(problem.inputs.rows, seed, int(steps[-1]) * batch, "times")
         # The last block may reach beyond the rows that are used.
         rows = jnp.asarray(np.pad(used, ((0, block * batch), (0, 0))), jnp.float32)
-    schedule = rate_function(algorithm.rate) if isinstance(algorithm.rate, str) else None
+    schedule = rate_function(algorithm.rate) if is_schedule(algorithm.rate) else None
     first, second = _rates(problem)
     train = _train if schedule is None else in_double(_train)
     kept = check_keep(keep, times.size, m, d)
@@ -128,7 +128,7 @@ def _rates(problem: TwoLayer) -> tuple[float, float]:
     """Rates of the two layers, without the schedule if there is one."""
     algorithm = problem.algorithm
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
-    rate = 1.0 if isinstance(algorithm.rate, str) else algorithm.rate
+    rate = 1.0 if is_schedule(algorithm.rate) else algorithm.rate
     ratio = algorithm.second_layer_ratio if isinstance(algorithm, OnePassSGD) else 1.0
     return rate, rate * ratio if problem.network.train_second_layer else 0.0
 

@@ -23,7 +23,7 @@ from limen.method import Method, answers
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.activations import as_activation
-from limen.problem.rates import rate_function, steps_at
+from limen.problem.rates import is_schedule, rate_function, steps_at
 from limen.result import Findings
 from limen.simulation.one_pass.block_chain import solve_in_blocks
 from limen.simulation.one_pass.chain_steps import (
@@ -79,7 +79,7 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
     rate = algorithm.rate
     steps = steps_at(rate, times, d * network.width)
     check_chain_work(d, int(steps[-1]), len(seeds), network.width + k)
-    scale = 1.0 if isinstance(rate, str) else rate
+    scale = 1.0 if is_schedule(rate) else rate
     starts = [start_overlaps(problem, d, seed) for seed in seeds]
     overlap, gram = (np.stack(part) for part in zip(*starts, strict=True))
     second = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (len(seeds), 1))
@@ -92,7 +92,7 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         isinstance(algorithm, SphericalSGD),
         network.train_second_layer,
         batch,
-        rate_function(rate) if isinstance(rate, str) else None,
+        rate_function(rate) if is_schedule(rate) else None,
     )
     rates = ChainRates(
         scale / (d * network.width * batch),

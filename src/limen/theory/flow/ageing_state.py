@@ -21,6 +21,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from limen.gaussian.hermite import hermite_coefficients
+from limen.problem.activations import HIGHEST_DEGREE, Activation
 from limen.problem.spec import InputError
 
 Structure = Literal["one step", "continuous", "one step, then continuous", "continuous, then one step"]
@@ -28,14 +30,17 @@ Structure = Literal["one step", "continuous", "one step, then continuous", "cont
 
 class NoiseCovariance:
     r"""$h_{\rm eff}(q)=\sum_{k\ge2}h_kq^k$ and its derivatives: what the network can do beside linear functions of
-    $x$.
+    $x$. `h` holds the coefficients $h_k=s_k^2$, or is the activation $\sigma=\sum_ks_khe_k$ itself (a name, formula or
+    a function), of which the first forty degrees are taken.
     """
 
     def __init__(self, h: Any) -> None:
+        if isinstance(h, str | Activation) or callable(h):
+            h = hermite_coefficients(h, HIGHEST_DEGREE) ** 2
         try:
             coefficients = np.array(h, dtype=float)
         except (TypeError, ValueError):
-            raise InputError(f"h must be a list of coefficients [h0, h1, h2, ...], got {h!r}.") from None
+            raise InputError(f"h must be an activation or a list of coefficients [h0, h1, ...], got {h!r}.") from None
         if coefficients.ndim != 1 or not np.isfinite(coefficients).all() or (coefficients < 0.0).any():
             raise InputError("h must be a list [h0, h1, h2, ...] of finite coefficients that are not negative.")
         if not (coefficients[2:] > 0.0).any():

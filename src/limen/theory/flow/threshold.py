@@ -35,8 +35,8 @@ def interpolation_threshold(h: Any, samples_per_parameter: float, noise: float =
     $\gamma_{GF}=\sqrt{\text{noise}\,\frac{p\,\alpha}{2(p-1)(2-\alpha)c}}$. Otherwise ($q^2$) continuous, to $10^{-9}$.
 
     Args:
-        h: coefficients $[h_0,h_1,h_2,\dots]$ of $h(q)=\sum_kh_kq^k$, $h_k=s_k^2$ for $\sigma=\sum_ks_khe_k$; the first
-            two do not matter.
+        h: the activation (a name, a formula, an `Activation`), or the coefficients $[h_0,h_1,h_2,\dots]$ of
+            $h(q)=\sum_kh_kq^k$, $h_k=s_k^2$ for $\sigma=\sum_ks_khe_k$; the first two do not matter.
         samples_per_parameter: $\alpha=n/(md)$ below 1: more samples than parameters are never interpolated.
         noise: variance $\tau^2$ of the labels.
 

@@ -11,6 +11,7 @@ from limen.theory.kernel.activation_moments import ActivationMoments, activation
 from limen.theory.kernel.equivalent import KernelSpectrum, kernel_spectrum
 from limen.theory.kernel.equivalent_risk import ridge_risk
 from limen.theory.kernel.risk import RandomFeaturesRisk
+from limen.theory.kernel.target_moments import target_moments
 
 
 def random_features(
@@ -21,6 +22,7 @@ def random_features(
     linear: float = 1.0,
     nonlinear: float = 0.0,
     noise: ArrayLike = 0.0,
+    target: Any = None,
 ) -> RandomFeaturesRisk:
     r"""Ridge regression on $N$ random features as $N,n,d\to\infty$ with $N/d\to\psi_1$, $n/d\to\psi_2$.
 
@@ -39,11 +41,16 @@ def random_features(
     This is the limit of Mei & Montanari 2019, whose $\nu_1,\nu_2$ and polynomials reduce to the scalar equation.
 
     `psi1`, `psi2`, `ridge` ($\lambda\ge0$) and `noise` ($\tau^2$) broadcast; one of `psi1`, `psi2` may be infinite
-    (the kernel, or endless data). `linear` is $F_1$, `nonlinear` is $F_*^2$. For a penalty
+    (the kernel, or endless data). `linear` is $F_1$, `nonlinear` is $F_*^2$; or `target`, a `Target`, a name or a
+    formula, has them, and its noise. For a penalty
     $\sum_i(y_i-f_i)^2+\lambda_s\|a\|^2$ use $\lambda=\lambda_sd/(nN)$. A constant in the target is learnt freely only
     if $\mu_0\ne0$. Ridgeless at $\psi_1=\psi_2$ the risk is infinite: `inf`, and a sentence in `status`. A map of
     $10^4$ points takes about 0.1 s.
     """
+    if target is not None:
+        if (linear, nonlinear) != (1.0, 0.0) or np.any(noise):
+            raise InputError("linear, nonlinear and noise must be left out with a target, which has its own.")
+        linear, nonlinear, noise = target_moments(target)
     return random_features_from_moments(psi1, psi2, ridge, activation_moments(activation), linear, nonlinear, noise)
 
 

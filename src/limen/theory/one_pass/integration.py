@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.problem.rates import rate_function
+from limen.problem.rates import RateSchedule, is_schedule, rate_function, rate_label
 from limen.problem.spec import InputError
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.populations.population import Population
@@ -70,14 +70,16 @@ class Path(NamedTuple):
     steps: jax.Array
 
 
-def schedule(rate: float | str, factor: float, last: float) -> Schedule:
+def schedule(rate: float | RateSchedule, factor: float, last: float) -> Schedule:
     """The rate, a number or a formula in `t`, times a factor; refused where it is negative before `last`."""
-    if not isinstance(rate, str):
+    if not is_schedule(rate):
         return Schedule(jnp.asarray(rate * factor))
     shape = rate_function(rate)
     values = np.asarray(shape(jnp.linspace(0.0, last, 1001)))
     if not np.isfinite(values).all() or values.min() < 0:
-        raise InputError(f"rate must be finite and not negative at all times, got {values.min():g} from {rate!r}.")
+        raise InputError(
+            f"rate must be finite and not negative at all times, got {values.min():g} from {rate_label(rate)!r}."
+        )
     return Schedule(jnp.asarray(factor), shape)
 
 

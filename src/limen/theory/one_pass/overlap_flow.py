@@ -10,6 +10,7 @@ import xarray as xr
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import Activation, InputError
+from limen.problem.rates import RateSchedule, is_schedule
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
@@ -43,7 +44,7 @@ def flow(
     a: Any,
     a_star: Any,
     activation: Any,
-    rate: float | str,
+    rate: float | RateSchedule,
     noise: float,
     times: Any,
     train_second_layer: bool = False,
@@ -81,7 +82,7 @@ def flow(
     start, teacher_gram, teacher_weights = checked_overlaps(Q0, M0, P, a, a_star)
     p = start.second_layer.size
     grid = time_grid(times, counts_steps=False)
-    check_rate_and_noise(0.0 if isinstance(rate, str) else rate, noise)
+    check_rate_and_noise(0.0 if is_schedule(rate) else rate, noise)
     population = committee_population(activation, p, teacher_gram, teacher_weights, noise, points)
     motion = motion_of(rate, p, batch, second_layer_ratio if train_second_layer else 0.0, spherical, grid)
     path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), solver_of(motion))
@@ -181,7 +182,7 @@ def flows(
 
 
 def motion_of(
-    rate: float | str, p: int, batch: int, second_layer_ratio: float, spherical: bool, grid: np.ndarray
+    rate: float | RateSchedule, p: int, batch: int, second_layer_ratio: float, spherical: bool, grid: np.ndarray
 ) -> Motion:
     """The motion of SGD with this rate and batch; `second_layer_ratio` 0 keeps the second layer."""
     if batch < 1 or batch != int(batch):
@@ -190,7 +191,7 @@ def motion_of(
         raise InputError(f"second_layer_ratio must not be negative, got {second_layer_ratio!r}.")
     noise = schedule(rate, 1.0 / (p * batch), float(grid[-1]))
     ratio = jnp.asarray(float(second_layer_ratio)) if second_layer_ratio > 0 else None
-    return Motion(noise, jnp.asarray(1.0), ratio, spherical, isinstance(rate, str) or rate > 0)
+    return Motion(noise, jnp.asarray(1.0), ratio, spherical, is_schedule(rate) or rate > 0)
 
 
 def solver_of(motion: Motion) -> Solver:

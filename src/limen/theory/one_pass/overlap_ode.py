@@ -3,6 +3,7 @@ r"""The overlap equations as a theory of `TwoLayer` with one-pass SGD, for any a
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +12,7 @@ from limen.gaussian.start_weights import start_overlaps
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
+from limen.problem.own_functions import OwnFunction
 from limen.problem.starts import overlap_matrix
 from limen.result import Findings
 from limen.theory.fresh_inputs.population_losses import population_losses
@@ -92,9 +94,12 @@ def solve(
 def without_momentum(algorithm: OnePassSGD) -> OnePassSGD:
     r"""The algorithm without momentum that has the same limit, in its own time: the rate over $1-\beta$."""
     kept, rate = 1.0 - algorithm.momentum, algorithm.rate
-    if isinstance(rate, str):
+    if isinstance(rate, OwnFunction):
+        # The same function on the slower clock.
+        faster: Any = rate.model_copy(update={"function": lambda t: rate(kept * t) / kept})
+    elif isinstance(rate, str):
         slower = re.sub(r"\bt\b", f"({kept!r}*t)", rate)
-        faster: float | str = f"({slower})/{kept!r}"
+        faster = f"({slower})/{kept!r}"
     else:
         faster = rate / kept
     return algorithm.model_copy(update={"rate": faster, "momentum": 0.0})
@@ -155,4 +160,11 @@ def given_overlaps(problem: TwoLayer) -> tuple[np.ndarray, np.ndarray]:
     return overlap, gram
 
 
-overlap_ode = Method("overlap-ode", "theory", CITATIONS, refuses, solve)
+def _tangent(*arguments: Any, **options: Any) -> Any:
+    # Here: it stands on this module.
+    from limen.theory.one_pass.overlap_tangent import tangent
+
+    return tangent(*arguments, **options)
+
+
+overlap_ode = Method("overlap-ode", "theory", CITATIONS, refuses, solve, tangent=_tangent)

@@ -14,6 +14,7 @@ import xarray as xr
 from limen.gaussian.start_weights import start_overlaps
 from limen.method import Method
 from limen.problem import Activation, InputError, OverlapStart, SphericalSGD, TwoLayer
+from limen.problem.rates import is_schedule
 from limen.problem.starts import overlap_matrix
 from limen.result import Findings
 
@@ -29,7 +30,7 @@ def refuses(problem: object) -> str | None:
     network, target = problem.network, problem.target
     if not isinstance(problem.algorithm, SphericalSGD):
         return f"it solves SphericalSGD, not {type(problem.algorithm).__name__}."
-    if isinstance(problem.algorithm.rate, str):
+    if is_schedule(problem.algorithm.rate):
         return f"it solves a constant rate, not {problem.algorithm.rate!r}."
     if network.width != 1 or network.train_second_layer:
         return "it solves one neuron with a fixed second layer."
@@ -56,7 +57,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
     $O(\text{times})$ per seed.
     """
     algorithm = problem.algorithm
-    assert isinstance(algorithm, SphericalSGD) and not isinstance(algorithm.rate, str)
+    assert isinstance(algorithm, SphericalSGD) and isinstance(algorithm.rate, float)
     rate, noise = algorithm.rate, problem.target.noise
     if d is not None and seeds:
         starts = np.array([start_overlaps(problem, d, seed)[0][0, 0] for seed in seeds])

@@ -44,7 +44,8 @@ async function route() {
       leave = view.leave;
     }
     main.focus({ preventScroll: true });
-    window.scrollTo(0, 0);
+    // The gallery goes back to where it was left.
+    if (path) window.scrollTo(0, 0);
   } catch (error) {
     say(error.message);
     if (!main.querySelector(".card")) main.innerHTML = '<p class="hint"><a href="#/">To the gallery</a></p>';

@@ -1,6 +1,7 @@
 // One control per parameter, made from the schema: slider and number, choice, switch, list, or formula checked in typing.
 
 import { postJSON } from "./api.js";
+import { file } from "./problem.js";
 
 const STEPS = 400;
 
@@ -61,7 +62,7 @@ function make(parameter, tell) {
     note.textContent = text;
     element.classList.toggle("bad", Boolean(text));
   };
-  const kinds = { integer: number, number, choice, switch: toggle, list, formula, text: plain };
+  const kinds = { integer: number, number, choice, switch: toggle, list, formula, text: plain, file };
   const { parts, show } = kinds[parameter.kind](parameter, id, (value, message = "") => {
     complain(message);
     tell(value, message);

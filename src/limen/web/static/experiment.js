@@ -30,6 +30,7 @@ class View {
     // Prose and mathematics come from limen's own docstrings, escaped on the server.
     this.part(".about").innerHTML = schema.about;
     this.part(".look").innerHTML = schema.look_for;
+    this.part(".words").hidden = !schema.about;
     this.part(".bibtex").href = `/api/experiments/${schema.name}/bibtex`;
     this.part(".references ul").append(...schema.references.map(reference));
     this.controls = new Controls(schema.parameters, parametersOf(schema, query), () => this.moved());
@@ -44,6 +45,15 @@ class View {
     this.part("#reset").addEventListener("click", () => this.preset({}));
     this.part("#quick").addEventListener("click", () => this.preset(schema.quick));
     this.part("#link").addEventListener("click", () => this.share());
+    this.part("#pin").addEventListener("click", () => this.pin());
+    this.part("#unpin").addEventListener("click", () => this.unpin());
+    for (const name of ["x", "y"]) {
+      const button = this.part(`#scale-${name}`);
+      button.addEventListener("click", () => {
+        button.textContent = `${name} axis: ${this.plots.scale(name)}`;
+      });
+    }
+    this.part("#curves").addEventListener("click", () => this.saveCurves());
     this.keys = (event) => this.pressed(event);
     document.addEventListener("keydown", this.keys);
     this.simulated = query.get("run") === "1";
@@ -52,6 +62,7 @@ class View {
 
   leave = () => {
     clearTimeout(this.timer);
+    clearInterval(this.waiting);
     document.removeEventListener("keydown", this.keys);
     this.theory?.cancel();
     this.run?.cancel();
@@ -100,6 +111,7 @@ class View {
     clearTimeout(this.timer);
     if (this.controls.message) {
       this.theory?.cancel();
+      clearInterval(this.waiting);
       this.say(this.controls.message, "bad");
       return;
     }
@@ -110,10 +122,17 @@ class View {
     this.theory?.cancel();
     const from = this.movedAt ?? performance.now();
     this.part(".panels").classList.add("stale");
-    const slow = setTimeout(() => this.run || this.say("computing theory…"), 250);
+    clearInterval(this.waiting);
+    const began = performance.now();
+    // From a second on it says how long, and shows the gallery's picture where there is none yet.
+    const slow = this.waiting = setInterval(() => {
+      const seconds = Math.round((performance.now() - began) / 1000);
+      if (!this.run) this.say(seconds ? `computing theory… ${seconds} s` : "computing theory…");
+      if (seconds) this.meanwhile();
+    }, 250);
     this.theory = new Run(this.body(0), async (kind, data) => {
       if (kind === "theory") {
-        clearTimeout(slow);
+        clearInterval(slow);
         // It may come after the simulation of the same parameters, which shows more.
         if (this.drawnSimulation) return;
         await this.show(data);
@@ -123,7 +142,7 @@ class View {
         this.part(".panels").dataset.drawn = Number(this.part(".panels").dataset.drawn ?? 0) + 1;
         if (!this.run) this.say(`theory redrawn in ${took} ms`);
       } else if (kind === "failed") {
-        clearTimeout(slow);
+        clearInterval(slow);
         this.say(data.message, "bad");
       } else if (kind === "queued" && (data.ahead || data.busy)) {
         this.say(data.busy ?? `theory waits behind ${data.ahead}`);
@@ -219,7 +238,15 @@ class View {
     line.dataset.tone = tone;
   }
 
+  meanwhile() {
+    const picture = this.part(".meanwhile");
+    if (this.plots.figure || !this.schema.about || !picture.hidden) return;
+    picture.hidden = false;
+    picture.querySelector("img").src = `/api/experiments/${this.schema.name}/thumbnail.svg`;
+  }
+
   async show(data) {
+    this.part(".meanwhile").hidden = true;
     this.part(".figure-title").innerHTML = data.figure.title;
     this.part(".caption").innerHTML = data.figure.caption;
     numbers(this.part(".numbers tbody"), data);
@@ -241,6 +268,30 @@ class View {
       link.href = `/api/results/${identifier}/${link.dataset.file}`;
     }
     this.part(".identifier").textContent = identifier;
+  }
+
+  pin() {
+    // What differs from the defaults names the curves.
+    const moved = this.schema.parameters.filter(({ name, kind, default: normal }) =>
+      kind !== "file" && JSON.stringify(this.controls.values[name]) !== JSON.stringify(normal));
+    const label = moved.map(({ name }) => `${name} = ${this.controls.values[name]}`).join(", ");
+    const count = this.plots.pins.length + 1;
+    this.plots.pin(label || `pinned ${count}`);
+    this.part("#unpin").hidden = false;
+    this.say(`pinned: ${label || `curves ${count}`}; move a parameter to lay others over them`);
+  }
+
+  unpin() {
+    this.plots.unpin();
+    this.part("#unpin").hidden = true;
+  }
+
+  saveCurves() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([this.plots.csv()], { type: "text/csv" }));
+    link.download = `limen-${this.schema.name}.csv`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
   async share() {
@@ -314,8 +365,16 @@ const TEMPLATE = `
   </div>
   <section class="stage" aria-label="Figure">
     <p class="figure-title"></p>
+    <figure class="meanwhile" hidden><img alt="" width="320">
+      <figcaption>from the gallery, at quick parameters, while yours are computed</figcaption></figure>
     <div class="panels stale"></div>
     <p class="caption"></p>
+    <p class="row small tools">
+      <button id="pin" title="keep these curves and lay others over them">Pin curves</button>
+      <button id="unpin" hidden>Clear pins</button>
+      <button id="scale-x">x axis: as drawn</button> <button id="scale-y">y axis: as drawn</button>
+      <button id="curves">Curves (CSV)</button>
+    </p>
     <p class="verdict" role="status" hidden><strong></strong> <span></span></p>
     <table class="numbers">
       <thead><tr><th scope="col"><span class="hidden">quantity</span></th><th scope="col">theory</th><th scope="col">simulation</th></tr></thead>

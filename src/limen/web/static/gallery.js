@@ -4,6 +4,8 @@ import { getJSON } from "./api.js";
 import { storedRuns } from "./stored.js";
 
 const pictures = new Map();
+// What was looked for and where, for those who come back.
+const left = { text: "", scroll: 0 };
 
 export async function showGallery(main) {
   const experiments = await getJSON("/api/experiments");
@@ -13,8 +15,9 @@ export async function showGallery(main) {
     <div class="intro">
       <h1>Pick a phenomenon</h1>
       <p>Each is a theory of learning in many dimensions beside the finite training it predicts.
-        Move its parameters: lines are theory, points are simulation.
-        Or bring <a href="#/your-data">your own data</a>.</p>
+        Move its parameters: lines are theory, points are simulation.</p>
+      <p class="own"><a href="#/problem">Your own problem</a>: any target, network, loss and algorithm, as a file you can
+        type, move and take along. Or bring <a href="#/your-data">your own data</a>.</p>
       <input type="search" id="filter" placeholder="Filter ${experiments.length} experiments" aria-label="Filter experiments">
     </div>`;
   const bySource = Map.groupBy ? Map.groupBy(experiments, (e) => e.source) : group(experiments);
@@ -30,8 +33,21 @@ export async function showGallery(main) {
   }
   // Comes when it comes: a gallery without it is still a gallery.
   storedRuns().then((runs) => runs && main.querySelector(".intro")?.append(runs)).catch(() => {});
-  main.querySelector("#filter").addEventListener("input", (event) => filter(main, event.target.value));
-  return fetchPictures([...main.querySelectorAll(".card")]);
+  const none = document.createElement("p");
+  none.className = "hint none";
+  none.setAttribute("role", "status");
+  none.hidden = true;
+  main.append(none);
+  const field = main.querySelector("#filter");
+  field.addEventListener("input", () => filter(main, field.value));
+  field.value = left.text;
+  if (left.text) filter(main, left.text);
+  window.scrollTo(0, left.scroll);
+  const stop = fetchPictures([...main.querySelectorAll(".card")]);
+  return () => {
+    Object.assign(left, { text: field.value, scroll: window.scrollY });
+    stop();
+  };
 }
 
 function group(experiments) {
@@ -47,23 +63,26 @@ function card(experiment) {
   link.className = "card";
   link.href = `#/${experiment.name}`;
   link.dataset.name = experiment.name;
+  link.dataset.words = experiment.words;
   link.innerHTML = '<span class="picture" aria-hidden="true"></span><span class="name"></span><span class="line"></span>';
   link.querySelector(".name").textContent = experiment.title;
   link.querySelector(".line").textContent = experiment.summary;
   return link;
 }
 
+// Names, lines and sources first; authors and words of the text where these say nothing.
 function filter(main, text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const section of main.querySelectorAll("section")) {
-    let any = false;
-    for (const item of section.querySelectorAll(".card")) {
-      const content = `${item.dataset.name} ${item.textContent} ${section.firstChild.textContent}`.toLowerCase();
-      item.hidden = !words.every((word) => content.includes(word));
-      any ||= !item.hidden;
-    }
-    section.hidden = !any;
-  }
+  const cards = [...main.querySelectorAll(".card")];
+  const short = (item) => `${item.dataset.name} ${item.textContent} ${item.closest("section").firstChild.textContent}`;
+  const matching = (said) => cards.filter((item) => words.every((word) => said(item).toLowerCase().includes(word)));
+  let found = matching(short);
+  if (!found.length) found = matching((item) => `${short(item)} ${item.dataset.words}`);
+  for (const item of cards) item.hidden = !found.includes(item);
+  for (const section of main.querySelectorAll("section")) section.hidden = !section.querySelector(".card:not([hidden])");
+  const none = main.querySelector(".none");
+  none.hidden = found.length > 0;
+  none.textContent = `Nothing matches “${text.trim()}”: try an author (Saad), a source, or a word (transformer, phase diagram).`;
 }
 
 // One request at a time leaves the browser's few connections free for everything else.

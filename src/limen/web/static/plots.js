@@ -28,6 +28,8 @@ export class Plots {
     this.redraw = () => this.figure && this.draw(this.figure);
     dark.addEventListener("change", this.redraw);
     this.drawing = Promise.resolve();
+    this.pins = [];
+    this.scales = {};
     this.sizes = new ResizeObserver((entries) => {
       for (const { target } of entries) if (target.data && target.clientWidth) window.Plotly.Plots.resize(target);
     });
@@ -59,7 +61,7 @@ export class Plots {
       heading.innerHTML = panel.title;
       heading.hidden = !panel.title;
       plot.setAttribute("aria-label", words(`${panel.layout.yaxis.title.text} against ${panel.layout.xaxis.title.text}`));
-      const { data, layout } = themed(panel, room);
+      const { data, layout } = themed(this.laid(panel, i), room);
       await Plotly.react(plot, data, layout, {
         displaylogo: false,
         showSendToCloud: false,
@@ -69,6 +71,54 @@ export class Plots {
       });
     }
     this.element.dataset.panels = figure.panels.length;
+  }
+
+  // The panel with the pinned curves of the same place under it, on the scales the reader chose.
+  laid(panel, i) {
+    const under = this.pins.flatMap(({ label, figure }) => {
+      const other = figure.panels[i];
+      if (!other || other.layout.yaxis.title.text !== panel.layout.yaxis.title.text) return [];
+      return other.data.filter(({ type }) => type === "scatter").map((trace) => faded(trace, label));
+    });
+    const layout = { ...panel.layout, showlegend: panel.layout.showlegend || under.length > 0 };
+    for (const [name, type] of Object.entries(this.scales)) {
+      const axis = layout[`${name}axis`];
+      // A symmetric logarithm has been taken already.
+      if (type && !axis.tickvals && axis.type !== type) layout[`${name}axis`] = { title: axis.title, type };
+    }
+    return { ...panel, data: [...under, ...panel.data], layout };
+  }
+
+  pin(label) {
+    if (this.figure) this.pins.push({ label, figure: this.figure });
+  }
+
+  unpin() {
+    this.pins = [];
+    this.redraw();
+  }
+
+  // Cycles through as drawn, logarithmic, linear.
+  scale(name) {
+    const next = { undefined: "log", log: "linear", linear: undefined };
+    this.scales[name] = next[this.scales[name]];
+    this.redraw();
+    return this.scales[name] ?? "as drawn";
+  }
+
+  // Everything drawn, as a table.
+  csv() {
+    const rows = [["panel", "series", "x", "y", "error"]];
+    for (const panel of this.figure?.panels ?? []) {
+      for (const trace of panel.data) {
+        if (trace.type !== "scatter") continue;
+        const name = words(trace.name ?? "");
+        trace.x.forEach((x, k) => rows.push([
+          words(panel.layout.yaxis.title.text), name, x, trace.y[k], trace.error_y?.array[k] ?? "",
+        ]));
+      }
+    }
+    return rows.map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell ?? "")).join(",")).join("\n");
   }
 
   holder() {
@@ -89,6 +139,12 @@ export class Plots {
     this.figure = undefined;
     if (window.Plotly) for (const panel of this.element.children) window.Plotly.purge(panel.lastChild);
   }
+}
+
+function faded(trace, label) {
+  const name = `${label}${trace.showlegend ? `, ${trace.name}` : ""}`;
+  const line = trace.line && { ...trace.line, dash: "dot" };
+  return { ...trace, name, showlegend: trace.mode === "lines" && !trace.fill && trace.line?.width !== 0, opacity: 0.55, line };
 }
 
 function words(markup) {

@@ -1,0 +1,136 @@
+"""Problems of one's own on the command line: templates, verbs on files, the same numbers as in Python, sweeps."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+import limen
+from limen.cli.main import limen as program
+
+RIDGE = 'type = "Ridge"\nratio = 0.5\nnoise = 0.3\n\n[run]\ntimes = 2\nd = 60\nseeds = 3\n'
+# Posed by none of the gallery's experiments.
+OWN = """\
+type = "TwoLayer"
+samples_per_dim = 4.0
+loss = "log(1 + (y - f)**2)"
+target = { formula = "z1*z2 + 0.3*z3", noise = 0.05 }
+network = { width = 3, activation = "tanh" }
+algorithm = { type = "GradientDescent", step = 0.5, momentum = 0.8 }
+[run]
+times = 4
+d = 40
+seeds = 2
+"""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIMEN_STORE", str(tmp_path / "store"))
+    (tmp_path / "ridge.toml").write_text(RIDGE)
+    (tmp_path / "own.toml").write_text(OWN)
+    return tmp_path
+
+
+def said(*arguments):
+    done = CliRunner().invoke(program, list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_template_can_be_used_as_it_is(place):
+    (place / "new.toml").write_text(said("new", "Ridge"))
+    assert "ridge: applies" in said("theories", "new.toml")
+    assert json.loads(said("predict", "new.toml", "--times", "1", "--json"))["theory"]["excess_mse"] > 0.0
+
+
+def test_a_file_gives_the_numbers_of_python_and_is_shown_again(place):
+    problem = limen.load_problem("ridge.toml")
+    answer = json.loads(said("compare", "ridge.toml", "--json"))
+    theory, run = limen.predict(problem, 2), limen.simulate(problem, 2, d=60, seeds=3)
+    assert answer["theory"]["excess_mse"] == float(theory.dataset.excess_mse[-1])
+    assert answer["simulation"]["excess_mse"] == pytest.approx(float(run.dataset.excess_mse.mean("seed")[-1]), rel=1e-7)
+    assert answer["comparison"]["verdict"] == limen.compare(theory, run).verdict
+    assert all((place / file).is_file() for file in answer["files"].values())
+    assert answer["comparison"]["sentence"].split(":")[0] in said("show", answer["id"])
+    posed = limen.experiment(problem, times=2, d=60).run(seeds=3)  # from the store
+    assert posed.numbers["theory"]["excess_mse"] == answer["theory"]["excess_mse"]
+    alone = json.loads(said("simulate", "ridge.toml", "--json"))
+    assert alone["simulation"]["excess_mse"] == answer["simulation"]["excess_mse"]
+
+
+def test_the_command_line_comes_before_the_file(place):
+    answer = json.loads(said("predict", "ridge.toml", "--set", "noise=0", "--times", "1,3", "--json"))
+    exact = limen.predict(limen.Ridge(0.5), [1.0, 3.0])
+    assert answer["theory"]["excess_mse"] == float(exact.dataset.excess_mse[-1])
+
+
+def test_a_sweep_of_a_file_and_of_a_problem_share_their_results(place):
+    arguments = ["sweep", "ridge.toml", "--grid", "noise=0:1:2", "--grid", "ratio=0.5,2", "--workers", "1", "--json"]
+    answer = json.loads(said(*arguments, "--size", "20,40", "--quantity", "headline_excess_mse"))
+    assert answer["done"] == answer["points"] == 8 and set(answer["grid"]) == {"noise", "ratio", "d"}
+    problem = limen.load_problem("ridge.toml")
+    swept = limen.sweep(problem, {"noise": "0:1:2", "ratio": [0.5, 2.0]}, 3, [20, 40], 1, times=2)
+    assert swept.computed == 0 and swept.points.done == 8
+    held = swept.dataset.headline_excess_mse_theory
+    expected = limen.predict(limen.Ridge(2.0, 1.0), 2).dataset.excess_mse[-1]
+    assert float(held.sel(noise=1.0, ratio=2.0, d=20)) == float(expected)
+
+
+def test_the_best_of_a_file(place):
+    answer = json.loads(said("tune", "ridge.toml", "--over", "time=0.05:50", "--goal", "excess_mse", "--json"))
+    assert answer["parameters"]["time"] == pytest.approx(limen.kernel.optimal_stopping_time(0.5, 0.3), rel=1e-3)
+    assert "smallest excess_mse" in said(
+        "tune", "ridge.toml", "--over", "ridge=0.001:1", "--goal", "excess_mse", "--at", "50"
+    )
+    assert (place / "limen-out" / "ridge-tuned.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["predict", "lost.toml"], "'lost.toml' cannot be read: No such file or directory."),
+        (["predict", "ridge.toml", "--theory", "descent"], "theory 'descent' does not apply"),
+        (["compare", "ridge.toml", "--set", "nois=1"], "nois is not a parameter of Ridge: did you mean 'noise'?"),
+        (["compare", "ridge.toml", "--seeds", "0"], "seeds must be from 1"),
+        (["compare", "ridge.toml", "--at-size"], "at_size must be false with the theory ridge"),
+        (["sweep", "ridge.toml", "--grid", "nise=0:1:2"], "nise is not a parameter of problem: did you mean noise?"),
+        (["new", "TwoLayers"], "did you mean 'TwoLayer'?"),
+    ],
+)
+def test_mistakes_are_sentences(place, arguments, sentence):
+    with pytest.raises(limen.InputError) as error:
+        CliRunner().invoke(program, arguments, catch_exceptions=False)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_sweep_of_ones_own_problem_is_killed_and_resumed(place):
+    arguments = ["sweep", "own.toml", "--grid", "network.activation=tanh,erf", "--grid", "target.noise=0:1:3"]
+    start = [sys.executable, "-c", "from limen.cli.main import main; main()", *arguments, "--workers", "1", "--json"]
+    process = subprocess.Popen(
+        start, env=os.environ, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+    def stored():
+        return len([path for path in place.glob("store/results/*/*.nc") if not path.name.startswith(".")])
+
+    deadline = time.monotonic() + 200.0
+    while time.monotonic() < deadline and stored() < 2 and process.poll() is None:
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    kept = stored()
+    assert kept >= 2
+    done = subprocess.run(start, capture_output=True, text=True, env=os.environ, timeout=280.0)
+    answer = json.loads(done.stdout)
+    assert answer["done"] == 6 and 0 < answer["computed"] < answer["results"]["total"]
+    problem = limen.load_problem("own.toml")
+    again = limen.sweep(problem, {"network.activation": ["tanh", "erf"], "target.noise": "0:1:3"}, 2, [40], 1, times=4)
+    assert again.points.done == 6
