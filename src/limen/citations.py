@@ -54,6 +54,11 @@ BIBTEX = {
           Zdeborov{\\'a}, Lenka},
   journal = {arXiv preprint arXiv:2210.06591}, year = {2022}
 }""",
+    "cohen2021": """@inproceedings{cohen2021,
+  author = {Cohen, Jeremy and Kaur, Simran and Li, Yuanzhi and Kolter, J. Zico and Talwalkar, Ameet},
+  title = {Gradient descent on neural networks typically occurs at the edge of stability},
+  booktitle = {International Conference on Learning Representations}, year = {2021}
+}""",
     "kingma2015": """@inproceedings{kingma2015,
   title = {Adam: a method for stochastic optimization},
   author = {Kingma, Diederik P. and Ba, Jimmy},

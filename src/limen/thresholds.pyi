@@ -5,6 +5,7 @@ from .theory.thresholds.feature_learning import feature_learning as feature_lear
 from .theory.thresholds.hessian_law import hessian_law as hessian_law
 from .theory.thresholds.information_theoretic import information_theoretic as information_theoretic
 from .theory.thresholds.report import report as report
+from .theory.thresholds.sharpness import sharpness as sharpness
 from .theory.thresholds.spectral_estimator import spectral_overlap as spectral_overlap
 from .theory.thresholds.success import escape_time as escape_time
 from .theory.thresholds.success import success_probabilities as success_probabilities

@@ -198,7 +198,7 @@ def test_a_kink_leaves_out_responses_only():
             "paths must be about",
         ),
         (
-            lambda: limen.predict(phase_retrieval(network=limen.network(200, "gelu")), 50, d=100, paths=2**18),
+            lambda: limen.predict(phase_retrieval(network=limen.network(32, "gelu")), 100, d=100, paths=2**18),
             "needs .* GB",
         ),
         (lambda: limen.thresholds.hessian(phase_retrieval(network=limen.network(1, "relu")), 3), "has a kink"),

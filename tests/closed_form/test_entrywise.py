@@ -6,6 +6,7 @@ import pytest
 
 import limen
 from limen.theory.descent.entrywise import run_set, solve
+from limen.theory.descent.solve import conditioned_set
 
 
 def problem(algorithm, entries="gaussian", width=1, **options):
@@ -86,13 +87,21 @@ def test_entries_of_the_target_matter_for_adam_only():
     assert overlap["adam", "sparse:0.05"] < 0.5 * overlap["adam", "gaussian"]
 
 
-def test_error_falls_with_the_paths():
-    """Sets of N paths spread about as N to the -1/2 or faster."""
-    spread = []
-    for paths in (1024, 16384):
-        runs = [run_set(problem(ADAM), 10, paths, i).train_loss[-1] for i in range(8)]
-        spread.append(np.std(runs, ddof=1))
-    assert spread[1] < spread[0] / 2.0
+@pytest.mark.parametrize("algorithm", [ADAM, HEAVY_BALL], ids=["adam", "heavy ball"])
+def test_order_of_convergence_in_the_paths(algorithm):
+    """The error of a set of N paths, spread and bias together, falls as N to the -1/2 or faster."""
+    given, steps = problem(algorithm), 8
+
+    def of(paths, seed):
+        if algorithm is ADAM:
+            return run_set(given, steps, paths, seed).train_loss
+        return conditioned_set(given, steps, paths, seed).train_loss
+
+    reference = np.median([of(32768, 50 + i) for i in range(3)], axis=0)
+    sizes = [256, 1024, 4096]
+    errors = [np.sqrt(np.mean([(of(n, i) - reference)[1:] ** 2 for i in range(8)])) for n in sizes]
+    order = -np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert 0.45 < order < 1.3, errors
 
 
 def test_a_kink_and_a_jump_are_no_trouble():

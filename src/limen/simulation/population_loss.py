@@ -191,10 +191,11 @@ def _general(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_la
     if network.width == target.latents == 1 and not target.uses_inner_noise:
         size, ones = np.sqrt(gram[:, 0, 0]), np.ones(len(gram))
         correlation = np.clip(overlap[:, 0, 0] / np.maximum(size, 1e-300), -1.0, 1.0)
-        items = (ones, 0.0 * ones, size, bias[0] * ones, correlation, second_layer[:, 0])
-        kinks = (target.breakpoints, network.activation.breakpoints)
-        test, excess = joint_means(_losses_of(functions, float(target.noise)), kinks, items).T
-        return Losses(test, excess, 0.0)
+        # The field is the outer variable: activations cost more than links and are then needed along a line only.
+        items = (size, bias[0] * ones, ones, 0.0 * ones, correlation, second_layer[:, 0])
+        kinks = (network.activation.breakpoints, target.breakpoints)
+        found = joint_means(_losses_of(functions, float(target.noise)), kinks, items)
+        return Losses(found[:, 0], found[:, -1], 0.0)
     noisy = target.noise > 0.0
     points = _sets(network.width + target.latents + int(target.uses_inner_noise) + int(noisy))
     parts = tuple(
@@ -246,10 +247,10 @@ def _losses_of(functions: tuple[Callable[..., Any], ...], noise: float) -> Calla
     activation, link, loss = functions
     nodes, weights = trapezoid(0.45, 8.1)
 
-    def both(z: jax.Array, v: jax.Array, second: jax.Array) -> jax.Array:
+    def both(v: jax.Array, z: jax.Array, second: jax.Array) -> jax.Array:
         clean, output = link(z[..., None], jnp.zeros_like(z)), second * activation(v)
         if noise == 0.0:
-            return jnp.stack([loss(clean, output)] * 2)
+            return loss(clean, output)[None]
         shifts = zip((noise**0.5 * nodes).tolist(), weights.tolist(), strict=True)
         return jnp.stack([sum(weight * loss(clean + shift, output) for shift, weight in shifts), loss(clean, output)])
 

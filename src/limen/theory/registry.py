@@ -7,6 +7,7 @@ THEORIES = Registry(
     ("limen.theory.one_pass.overlap_ode:overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.one_pass.block_ode:block_overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.descent.solve:descent", ("GradientDescent",)),
+    ("limen.theory.descent.equal_neurons:equal_neurons", ("GradientDescent",)),
     ("limen.theory.descent.entrywise:entrywise", ("GradientDescent", "EntrywiseDescent", "SignDescent", "Adam")),
     ("limen.theory.flow.small_steps:small_steps", ("GradientFlow",)),
     ("limen.theory.flow.solve:gaussian_model_flow", ("GradientFlow",)),

@@ -4,20 +4,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from limen.experiments.descent.cases import LOSSES, marks, means, predicted, trained
-from limen.experiments.experiment import Experiment
+from limen.experiments.descent.cases import SeveralTrainings, marks, means
 from limen.experiments.figure import Figure, Panel
 from limen.experiments.number import Number
-from limen.problem import Adam, GradientDescent, TwoLayer, network, target
+from limen.problem import Adam, GradientDescent, TwoLayer
 from limen.problem.algorithms import plain_units
-from limen.result import Findings, Result
+from limen.result import Result
 
 CASES = ("gd_dense", "adam_dense", "gd_sparse", "adam_sparse")
 
 
-class AdamVersusSGD(Experiment):
+class AdamVersusSGD(SeveralTrainings):
     r"""One neuron learns a single-index target on $n=\delta d$ samples by gradient descent, or by Adam, step against
     step; the target's direction has Gaussian entries, or only a fraction $p$ of them.
 
@@ -33,17 +32,11 @@ class AdamVersusSGD(Experiment):
     """
 
     name: ClassVar[str] = "adam-vs-sgd"
-    source: ClassVar[str] = "First-order methods"
     summary: ClassVar[str] = "Adam feels whether the target's entries are dense or sparse; gradient descent does not."
     citations: ClassVar[tuple[str, ...]] = ("celentano2021", "kingma2015", "gerbelot2022")
-    default_seeds: ClassVar[int] = 16
-    compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    default_seeds: ClassVar[int] = 136
     quick: ClassVar[dict[str, Any]] = {"d": 60, "steps": 4, "filled": 0.2}
 
-    target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
-    noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")
-    activation: str = Field("tanh", description="activation σ")
-    samples_per_dim: float = Field(2.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     step_gd: float = Field(0.5, gt=0.0, le=100.0, description="step η of gradient descent")
     step_adam: float = Field(0.15, gt=0.0, le=10.0, description="step η of Adam, scaled: η/√d in plain training")
     beta1: float = Field(0.9, ge=0.0, lt=1.0, description="β₁ of Adam")
@@ -53,11 +46,6 @@ class AdamVersusSGD(Experiment):
     steps: int = Field(30, ge=1, le=200, description="steps")
     d: int = Field(800, ge=10, le=5_000, description="dimension of the inputs")
 
-    @model_validator(mode="after")
-    def _check(self) -> "AdamVersusSGD":
-        self.problems()
-        return self
-
     def adam(self) -> Adam:
         """Adam with the parameters given."""
         return Adam(self.step_adam, self.beta1, self.beta2, self.epsilon)
@@ -65,22 +53,16 @@ class AdamVersusSGD(Experiment):
     def problems(self) -> list[TwoLayer]:
         """Dense and sparse, by each algorithm."""
         return [
-            TwoLayer(
-                target(self.target, noise=self.noise, entries=entries),
-                network(1, self.activation),
-                algorithm,
-                self.samples_per_dim,
-            )
+            self.problem(algorithm, entries=entries)
             for entries in ("gaussian", f"sparse:{self.filled:g}")
             for algorithm in (GradientDescent(self.step_gd), self.adam())
         ]
 
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        return predicted(self.problems(), [np.arange(self.steps + 1.0)] * 4, xr.Variable("case", list(CASES)))
+    def times(self) -> list[np.ndarray]:
+        return [np.arange(self.steps + 1.0)] * len(CASES)
 
-    def train(self, seed: int) -> Findings:
-        times = [np.arange(self.steps + 1.0)] * 4
-        return trained(self.problems(), times, xr.Variable("case", list(CASES)), self.d, seed)
+    def case(self) -> xr.Variable:
+        return xr.Variable("case", list(CASES))
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         x, panels = np.arange(self.steps + 1.0), []

@@ -4,18 +4,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from limen.experiments.descent.cases import LOSSES, means, predicted, trained
-from limen.experiments.experiment import Experiment
+from limen.experiments.descent.cases import SeveralTrainings, means
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
-from limen.problem import GradientDescent, InputError, TwoLayer, network, target
-from limen.result import Findings, Result
+from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.result import Result
 
 
-class BatchSize(Experiment):
+class BatchSize(SeveralTrainings):
     r"""SGD in batches of $bn$ of the $n=\delta d$ samples, at step $\eta$, until it has looked at `passes` times $n$
     samples: $\text{passes}/b$ steps. Which batch and which step give the smallest test loss at that cost?
 
@@ -30,15 +29,11 @@ class BatchSize(Experiment):
     """
 
     name: ClassVar[str] = "batch-size"
-    source: ClassVar[str] = "First-order methods"
     summary: ClassVar[str] = "Test loss after the same number of samples seen, against batch and step."
     citations: ClassVar[tuple[str, ...]] = ("gerbelot2022",)
-    compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    default_seeds: ClassVar[int] = 192
     quick: ClassVar[dict[str, Any]] = {"d": 40, "fractions": (1.0, 0.5), "rates": (0.2, 0.4), "passes": 2}
 
-    target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
-    noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")
-    activation: str = Field("tanh", description="activation σ")
     samples_per_dim: float = Field(4.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     fractions: NumberList = Field((1.0, 0.5, 0.25, 0.125), description="batches, as fractions b of the sample")
     rates: NumberList = Field((0.1, 0.2, 0.4, 0.8, 1.6), description="steps η")
@@ -46,39 +41,25 @@ class BatchSize(Experiment):
     replacement: bool = Field(True, description="batches drawn anew at each step; else by epochs")
     d: int = Field(400, ge=10, le=5_000, description="dimension of the inputs")
 
-    @model_validator(mode="after")
-    def _check(self) -> "BatchSize":
+    def check(self) -> None:
         if not 1 <= len(self.fractions) <= 6 or not 1 <= len(self.rates) <= 8:
             raise InputError("fractions must be 1 to 6 numbers and rates 1 to 8.")
         if min(self.fractions) <= 0.0 or self.passes / min(self.fractions) > 200.0:
             raise InputError(f"fractions must be at least passes / 200 = {self.passes / 200:g}, got {self.fractions}.")
-        self.problems()
-        return self
 
     def problems(self) -> list[TwoLayer]:
         """The learning problem at each batch, then at each step."""
         return [
-            TwoLayer(
-                target(self.target, noise=self.noise),
-                network(1, self.activation),
-                GradientDescent(rate, batch_fraction=fraction, replacement=self.replacement),
-                self.samples_per_dim,
-            )
+            self.problem(GradientDescent(rate, batch_fraction=fraction, replacement=self.replacement))
             for fraction in self.fractions
             for rate in self.rates
         ]
 
-    def _times(self) -> list[np.ndarray]:
+    def times(self) -> list[np.ndarray]:
         return [np.rint([0.0, self.passes / fraction]) for fraction in self.fractions for _ in self.rates]
 
-    def _case(self) -> xr.Variable:
+    def case(self) -> xr.Variable:
         return xr.Variable("setting", np.arange(len(self.fractions) * len(self.rates)))
-
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        return predicted(self.problems(), self._times(), self._case())
-
-    def train(self, seed: int) -> Findings:
-        return trained(self.problems(), self._times(), self._case(), self.d, seed)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         shape = (len(self.fractions), len(self.rates))

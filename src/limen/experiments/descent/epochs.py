@@ -4,17 +4,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from limen.experiments.descent.cases import LOSSES, marks, means, predicted, trained
-from limen.experiments.experiment import Experiment
+from limen.experiments.descent.cases import SeveralTrainings, marks, means
 from limen.experiments.figure import Figure, Panel, Threshold
 from limen.experiments.number import Number
-from limen.problem import GradientDescent, TwoLayer, network, target
-from limen.result import Findings, Result
+from limen.problem import GradientDescent, TwoLayer
+from limen.result import Result
 
 
-class Epochs(Experiment):
+class Epochs(SeveralTrainings):
     r"""SGD in epochs over $n=\delta d$ samples, cut into `batches` batches in a new random order each time, against the
     same SGD on samples that are always new.
 
@@ -29,50 +28,35 @@ class Epochs(Experiment):
     """
 
     name: ClassVar[str] = "epochs"
-    source: ClassVar[str] = "First-order methods"
     summary: ClassVar[str] = "Passes over the same sample, against fresh samples: where reuse pays and overfits."
     citations: ClassVar[tuple[str, ...]] = ("gerbelot2022", "celentano2021")
-    default_seeds: ClassVar[int] = 16
-    compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    default_seeds: ClassVar[int] = 104
     quick: ClassVar[dict[str, Any]] = {"d": 40, "epochs": 2, "batches": 2}
 
-    target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
-    noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")
-    activation: str = Field("tanh", description="activation σ")
     samples_per_dim: float = Field(3.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     step: float = Field(0.25, gt=0.0, le=100.0, description="step η")
     batches: int = Field(4, ge=1, le=20, description="batches of an epoch")
     epochs: int = Field(10, ge=1, le=20, description="epochs")
     d: int = Field(300, ge=10, le=2_000, description="dimension of the inputs")
 
-    @model_validator(mode="after")
-    def _check(self) -> "Epochs":
-        self.problems()
-        return self
-
     def problems(self) -> list[TwoLayer]:
         """The same sample again and again, and a sample large enough for one epoch."""
         return [
-            TwoLayer(
-                target(self.target, noise=self.noise),
-                network(1, self.activation),
+            self.problem(
                 GradientDescent(self.step, batch_fraction=1.0 / (self.batches * times), replacement=False),
                 self.samples_per_dim * times,
             )
             for times in (1, self.epochs)
         ]
 
-    def _times(self) -> list[np.ndarray]:
+    def times(self) -> list[np.ndarray]:
         return [np.arange(0.0, self.epochs * self.batches + 1.0, max(1, self.batches // 4))] * 2
 
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        return predicted(self.problems(), self._times(), xr.Variable("sample", ["reused", "fresh"]))
-
-    def train(self, seed: int) -> Findings:
-        return trained(self.problems(), self._times(), xr.Variable("sample", ["reused", "fresh"]), self.d, seed)
+    def case(self) -> xr.Variable:
+        return xr.Variable("sample", ["reused", "fresh"])
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
-        x = self._times()[0] / self.batches
+        x = self.times()[0] / self.batches
         shown = [
             *marks(theory, simulation, "test_loss", 0, x, "test, same sample", 0),
             *marks(theory, simulation, "test_loss", 1, x, "test, fresh samples", 2),
@@ -83,7 +67,7 @@ class Epochs(Experiment):
         return Figure([Panel("samples seen / $n$", "loss", shown)], title=title)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
-        at, x = means(dataset), self._times()[0] / self.batches
+        at, x = means(dataset), self.times()[0] / self.batches
         reused, fresh = at.test_loss.values
         one = int(np.searchsorted(x, 1.0))
         return {

@@ -4,18 +4,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from limen.experiments.curve import Curve
-from limen.experiments.descent.cases import LOSSES, means, predicted, trained
-from limen.experiments.experiment import Experiment
+from limen.experiments.descent.cases import SeveralTrainings, means
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
-from limen.problem import GradientDescent, InputError, TwoLayer, network, target
-from limen.result import Findings
+from limen.problem import GradientDescent, InputError, TwoLayer
 
 
-class Momentum(Experiment):
+class Momentum(SeveralTrainings):
     r"""One neuron learns a single-index target on $n=\delta d$ samples with heavy-ball momentum $\beta$,
     $u\leftarrow\beta u-\eta\nabla\hat R$, $\theta\leftarrow\theta+u$.
 
@@ -28,56 +26,36 @@ class Momentum(Experiment):
     """
 
     name: ClassVar[str] = "momentum"
-    source: ClassVar[str] = "First-order methods"
     summary: ClassVar[str] = "Heavy-ball momentum learns in fewer steps and overfits in fewer steps."
     citations: ClassVar[tuple[str, ...]] = ("celentano2021", "gerbelot2022")
-    default_seeds: ClassVar[int] = 16
-    compared: ClassVar[tuple[str, ...] | None] = LOSSES
+    default_seeds: ClassVar[int] = 176
     panels: ClassVar[tuple[Curve, ...]] = tuple(
         Curve(f"{name}_loss", "moment", "step $t$", f"{name} loss", series=r"$\beta={:g}$")
         for name in ("test", "train")
     )
     quick: ClassVar[dict[str, Any]] = {"d": 40, "steps": 4, "momenta": (0.0, 0.8)}
 
-    target: str = Field("tanh(2*z) + 0.5*(z**2 - 1)", description="target: a name or a formula in z")
-    noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")
-    activation: str = Field("tanh", description="activation σ")
-    samples_per_dim: float = Field(2.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     step: float = Field(0.2, gt=0.0, le=100.0, description="step η")
     momenta: NumberList = Field((0.0, 0.5, 0.8, 0.9), description="momenta β, one curve each, from 0 to below 1")
     nesterov: bool = Field(False, description="Nesterov's form of momentum")
     steps: int = Field(30, ge=1, le=200, description="steps")
-    d: int = Field(600, ge=10, le=5_000, description="dimension of the inputs")
 
-    @model_validator(mode="after")
-    def _check(self) -> "Momentum":
+    def check(self) -> None:
         if not 1 <= len(self.momenta) <= 6:
             raise InputError(f"momenta must be 1 to 6 numbers, got {len(self.momenta)}.")
-        self.problems()
-        return self
 
     def problems(self) -> list[TwoLayer]:
         """The learning problem at each momentum."""
         return [
-            TwoLayer(
-                target(self.target, noise=self.noise),
-                network(1, self.activation),
-                GradientDescent(self.step, momentum=momentum, nesterov=self.nesterov),
-                self.samples_per_dim,
-            )
+            self.problem(GradientDescent(self.step, momentum=momentum, nesterov=self.nesterov))
             for momentum in self.momenta
         ]
 
-    def _case(self) -> xr.Variable:
+    def times(self) -> list[np.ndarray]:
+        return [np.arange(self.steps + 1.0)] * len(self.momenta)
+
+    def case(self) -> xr.Variable:
         return xr.Variable("momentum", list(self.momenta))
-
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        times = [np.arange(self.steps + 1.0)] * len(self.momenta)
-        return predicted(self.problems(), times, self._case())
-
-    def train(self, seed: int) -> Findings:
-        times = [np.arange(self.steps + 1.0)] * len(self.momenta)
-        return trained(self.problems(), times, self._case(), self.d, seed)
 
     def title(self) -> str:
         kind = "Nesterov" if self.nesterov else "heavy ball"

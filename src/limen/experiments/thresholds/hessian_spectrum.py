@@ -17,7 +17,8 @@ from limen.link import hard_subspace
 from limen.problem import GradientDescent, InputError, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.descent.trained_weights import TrainedWeights, trained_weights
-from limen.simulation.thresholds.hessian import alignment, network_hessian
+from limen.simulation.spectra.spectrum import lanczos, spectrum_from
+from limen.simulation.thresholds.hessian import NetworkHessian, alignment, network_hessian
 from limen.theory.thresholds.along_training import hessian
 from limen.theory.thresholds.hessian_law import HessianLaw
 
@@ -26,6 +27,8 @@ LEVELS = np.linspace(0.04, 0.96, 24)
 POINTS, BINS = 241, 48
 # Alignments above this many times $d^{-1/3}$, the width of the critical window, belong to outliers clear of the bulk.
 CLEAR = 2.5
+# Up to this dimension all eigenvalues are computed, beyond it Gauss rules by Lanczos: steps, and random vectors.
+LARGEST_DENSE, LANCZOS_STEPS, PROBES = 2000, 100, 4
 
 
 class HessianSpectrum(Experiment):
@@ -65,7 +68,7 @@ class HessianSpectrum(Experiment):
     samples_per_dim: NumberList = Field((5.0, 12.0), description="samples per dimension δ = n/d, e.g. '5, 12'")
     step: float = Field(0.5, gt=0.0, le=100.0, description="step η")
     times: NumberList = Field((0.0, 4.0, 12.0), description="steps after which to look, ascending, e.g. '0, 4, 12'")
-    d: int = Field(300, ge=20, le=2_000, description="dimension of the inputs")
+    d: int = Field(300, ge=20, le=10_000, description="dimension of the inputs")
 
     @model_validator(mode="after")
     def _check(self) -> "HessianSpectrum":
@@ -148,7 +151,7 @@ class HessianSpectrum(Experiment):
             coords={"seed": [seed], **self._coords()},
             attrs={"d": self.d},
         )
-        status = f"dense Hessians of trained networks in d = {self.d}."
+        status = f"{'dense ' * (self.d <= LARGEST_DENSE)}Hessians of trained networks in d = {self.d}."
         return Findings(dataset, True, status)
 
     def _measured(self, problem: TwoLayer, hard: np.ndarray, seed: int) -> dict[str, np.ndarray]:
@@ -159,7 +162,10 @@ class HessianSpectrum(Experiment):
     def _eigenvalues(self, problem: TwoLayer, trained: TrainedWeights, hard: np.ndarray, at: int) -> dict[str, object]:
         layers = (trained.first_layer[at], trained.second_layer[at], trained.bias)
         functions = (problem.network.activation, problem.loss)
-        values, vectors = network_hessian(trained.inputs, trained.labels, *layers, *functions).eigenspace()
+        matrix = network_hessian(trained.inputs, trained.labels, *layers, *functions)
+        if self.d > LARGEST_DENSE:
+            return self._by_lanczos(matrix, hard)
+        values, vectors = matrix.eigenspace()
         along = alignment(vectors, hard)
         return {
             "outlier": values[0],
@@ -167,6 +173,22 @@ class HessianSpectrum(Experiment):
             "unstable_share": along[values < 0.0].sum() / len(hard),
             "eigenvalue": np.quantile(values, LEVELS, method="hazen"),
             "spectrum": values,
+        }
+
+    def _by_lanczos(self, matrix: NetworkHessian, hard: np.ndarray) -> dict[str, object]:
+        """The same from products with vectors: Gauss rules as random vectors and as the hard directions see them."""
+        bottom = matrix.bottom(1)
+        bulk = lanczos(matrix.operator, self.d, LANCZOS_STEPS, PROBES)
+        shares = []
+        for direction in hard:
+            nodes, weights = spectrum_from(matrix.operator, direction, LANCZOS_STEPS)
+            shares.append(weights[nodes < 0.0].sum())
+        return {
+            "outlier": bottom.values[0],
+            "alignment": alignment(bottom.vectors, hard)[0],
+            "unstable_share": np.mean(shares),
+            "eigenvalue": bulk.quantile(LEVELS),
+            "spectrum": np.concatenate([bottom.values, bulk.quantile((np.arange(1, 400) + 0.5) / 400)]),
         }
 
     def _coords(self) -> dict[str, object]:

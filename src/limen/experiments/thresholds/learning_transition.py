@@ -18,7 +18,7 @@ from limen.link import hard_subspace
 from limen.problem import GradientDescent, TwoLayer, network, target
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
-from limen.simulation.descent.restarts import restarts
+from limen.simulation.descent.restarts import nested_restarts
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.success import success_probabilities
 
@@ -113,10 +113,9 @@ class LearningTransition(Experiment):
         times = np.arange(self.steps + 1.0)
         part = np.empty((1, len(self.sizes), len(self.samples_per_dim)))
         for i, d in enumerate(self.dimensions()):
-            for j, ratio in enumerate(self.samples_per_dim):
-                runs = restarts(self.problem(ratio), times, d, seed, STARTS, max(self.samples_per_dim))
-                cosine = runs.dataset.cosine.values[0]
-                part[0, i, j] = (cosine.max(axis=1) > LEARNT).mean()
+            problem = self.problem(self.samples_per_dim[0])
+            runs = nested_restarts(problem, self.samples_per_dim, times, d, seed, STARTS)
+            part[0, i] = [(one.cosine.max(axis=1) > LEARNT).mean() for one in runs]
         dataset = xr.Dataset(
             {"success": (("seed", "size", "ratio"), part)},
             coords={"ratio": list(self.samples_per_dim), "size": self.dimensions(), "seed": [seed]},

@@ -1,7 +1,8 @@
 """Gradient descent of one neuron from many starts on the same sample: as many trainings for little more than one."""
 
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import constant_step
 from limen.result import Findings
-from limen.simulation.descent.fixed_sample import Sample, sample_size
+from limen.simulation.descent.fixed_sample import Sample
 from limen.simulation.descent.fixed_sample_training import prepare, refuses_plain
 from limen.simulation.population_loss import population_losses
 from limen.simulation.record import diverged, record
@@ -40,33 +41,55 @@ class Trainings(NamedTuple):
 
 
 class Record(NamedTuple):
-    r"""Along recorded steps, for each start: $\theta\cdot\theta_{*r}$ (start, k), $|\theta|^2$ and train loss."""
+    r"""For each start along recorded steps: $\theta\cdot\theta_{*r}$ (start, time, k), $|\theta|^2$ and train loss."""
 
-    overlap: jax.Array
-    square: jax.Array
-    train_loss: jax.Array
+    overlap: Any
+    square: Any
+    train_loss: Any
+
+    @property
+    def cosine(self) -> np.ndarray:
+        """Between neuron and latent directions, (start, time)."""
+        return np.linalg.norm(self.overlap, axis=2) / np.sqrt(self.square)
 
 
 @answers("simulation", CITATIONS)
 @in_double
-def restarts(
-    problem: TwoLayer,
-    times: np.ndarray,
-    d: int,
-    seed: int,
-    starts: int = 8,
-    drawn_per_dim: float | None = None,
-) -> Findings:
+def restarts(problem: TwoLayer, times: np.ndarray, d: int, seed: int, starts: int = 8) -> Findings:
     r"""Trains one neuron on $n=\delta d$ samples `starts` times, from independent starts.
 
     Returns `train_loss`, `overlap`, `length` $|\theta|$ and `cosine` (the length of $\theta$'s projection on the latent
     directions over $|\theta|$) along (seed, start, time); `fresh_losses` adds what costs more.
     Trainings on one sample are not independent: means over starts are unbiased, their errors are to be taken between
-    seeds. `drawn_per_dim` draws a larger sample, of which the first $n$ are seen: trainings that differ only in
-    $\delta$ then share their compiled code.
+    seeds.
 
     Cost: inputs are read from memory once for all starts, so that eight trainings of a large sample take about twice
     the time of one. The second layer is fixed.
+    """
+    assert problem.samples_per_dim is not None
+    found = nested_restarts(problem, (problem.samples_per_dim,), times, d, seed, starts)[0]
+    n, along = round(problem.samples_per_dim * d), ("seed", "start", "time")
+    dataset = xr.Dataset(
+        {
+            "train_loss": (along, found.train_loss[None]),
+            "overlap": ((*along, "latent"), found.overlap[None]),
+            "length": (along, np.sqrt(found.square)[None]),
+            "cosine": (along, found.cosine[None]),
+        },
+        coords={"time": times, "seed": [seed]},
+        attrs={"d": d, "n": n},
+    )
+    finite = bool(np.isfinite(found.square).all())
+    return Findings(dataset, finite, f"{starts} trainings on n = {n} samples in d = {d}." if finite else diverged(d))
+
+
+@in_double
+def nested_restarts(
+    problem: TwoLayer, ratios: Sequence[float], times: np.ndarray, d: int, seed: int, starts: int = 8
+) -> list[Record]:
+    r"""`restarts` at every $\delta$ of `ratios`, each on the first $\delta d$ of one sample, from the same starts.
+
+    The sample is drawn once and the code compiled once for all ratios.
     """
     reason = refuses_plain(problem)
     if reason is None and (problem.network.width != 1 or problem.network.train_second_layer):
@@ -76,56 +99,41 @@ def restarts(
         raise InputError(f"restarts does not apply: {reason}")
     if starts < 1:
         raise InputError(f"starts must be at least 1, got {starts}.")
-    ratio = problem.samples_per_dim
-    assert isinstance(problem.algorithm, GradientDescent) and ratio is not None
-    many = problem.model_copy(
-        update={
-            "network": problem.network.model_copy(update={"width": starts}),
-            "samples_per_dim": max(ratio, drawn_per_dim or 0.0),
-        }
-    )
-    n, setting = sample_size(problem, d, "float32"), prepare(many, d, seed, "float32")
-    steps = np.rint(times).astype(np.int32)
-    step = constant_step(problem.algorithm)
-    numbers = (step, 1.0 - step * problem.algorithm.weight_decay, problem.network.initial_norm)
-    found = _train(
-        functions_of(problem),
-        problem.algorithm.spherical,
-        setting.sample,
-        jnp.asarray(n),
-        setting.start.first,
-        setting.start.second[0],
-        setting.bias[0],
-        setting.frame,
-        Rule(*(jnp.asarray(number, jnp.float32) for number in numbers)),
-        jnp.asarray(np.diff(steps, prepend=0)),
-    )
-    overlap, square, train = (np.asarray(part, dtype=float) for part in found)
-    along = ("seed", "start", "time")
-    dataset = xr.Dataset(
-        {
-            "train_loss": (along, train.T[None]),
-            "overlap": ((*along, "latent"), overlap.transpose(1, 0, 2)[None]),
-            "length": (along, np.sqrt(square).T[None]),
-            "cosine": (along, (np.linalg.norm(overlap, axis=2) / np.sqrt(square)).T[None]),
-        },
-        coords={"time": times, "seed": [seed]},
-        attrs={"d": d, "n": n},
-    )
-    finite = bool(np.isfinite(square).all())
-    status = f"{starts} trainings on n = {n} samples in d = {d}."
-    if not finite:
-        status = diverged(d)
-    return Findings(dataset, finite, status)
+    algorithm = problem.algorithm
+    assert isinstance(algorithm, GradientDescent)
+    network = problem.network.model_copy(update={"width": starts})
+    many = problem.model_copy(update={"network": network, "samples_per_dim": max(ratios)})
+    setting, steps = prepare(many, d, seed, "float32"), np.rint(times).astype(np.int32)
+    step = constant_step(algorithm)
+    numbers = (step, 1.0 - step * algorithm.weight_decay, problem.network.initial_norm)
+
+    def trained(ratio: float) -> Record:
+        n = max(1, round(ratio * d))
+        found = _train(
+            functions_of(problem),
+            algorithm.spherical,
+            setting.sample,
+            jnp.asarray(n),
+            setting.start.first,
+            setting.start.second[0],
+            setting.bias[0],
+            setting.frame,
+            Rule(*(jnp.asarray(number, jnp.float32) for number in numbers)),
+            jnp.asarray(np.diff(steps, prepend=0)),
+        )
+
+        overlap, square, train_loss = (np.asarray(part, dtype=float) for part in found)
+        return Record(overlap.transpose(1, 0, 2), square.T, train_loss.T)
+
+    return [trained(ratio) for ratio in ratios]
 
 
-def fresh_losses(problem: TwoLayer, runs: xr.Dataset) -> np.ndarray:
-    """Losses on fresh inputs of the runs of `restarts`, shape (seed, start, time)."""
-    shape, latents = runs.length.shape, runs.sizes["latent"]
-    square = runs.length.values.reshape(-1, 1, 1) ** 2
-    second = np.broadcast_to(np.asarray(problem.network.per_neuron("second_layer")), (len(square), 1))
-    test, _, _ = population_losses(problem, runs.overlap.values.reshape(-1, 1, latents), square, second)
-    return test.reshape(shape)
+def fresh_losses(problem: TwoLayer, overlap: np.ndarray, square: np.ndarray) -> np.ndarray:
+    r"""Losses on fresh inputs of one neuron with overlaps (..., k) and squared length (...): shape (...)."""
+    count = square.size
+    second = np.broadcast_to(np.asarray(problem.network.per_neuron("second_layer")), (count, 1))
+    parts = (overlap.reshape(count, 1, -1), square.reshape(count, 1, 1), second)
+    return population_losses(problem, *parts).test.reshape(square.shape)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -48,7 +48,10 @@ def refuses(problem: object) -> str | None:
     """Why the chain cannot run the problem, or None."""
     reason = training_refuses(problem)
     if reason is None and isinstance(problem, TwoLayer) and getattr(problem.algorithm, "momentum", 0.0):
-        reason = "it needs momentum 0: overlaps with velocities are not in it."
+        reason = (
+            "with momentum the overlaps alone are no Markov chain (velocities have their own): train the network, or "
+            "take momentum 0 and rate / (1 - momentum), which has the same limit."
+        )
     if reason is None and isinstance(problem, TwoLayer) and problem.inputs.law != "gaussian":
         reason = f"overlaps are a Markov chain on Gaussian inputs only, not {problem.inputs.law}."
     if reason is None and isinstance(problem, TwoLayer) and problem.inputs.rows is not None:

@@ -74,6 +74,15 @@ class LanczosSpectrum:
         r"""$\frac1d\mathrm{tr}A^k$ for $k=1..$`count`."""
         return self.expectation(lambda nodes: nodes[..., None] ** np.arange(1, count + 1))
 
+    def quantile(self, level: ArrayLike) -> np.ndarray:
+        """The eigenvalue below which a part `level` of all lies: the mean over probes of their interpolated rules."""
+        wanted, found = np.asarray(level, dtype=float), []
+        for nodes, weights in zip(self.nodes, self.weights, strict=True):
+            seen = weights > 0.0
+            # Half of a node's weight lies on either side of it.
+            found.append(np.interp(wanted, np.cumsum(weights[seen]) - 0.5 * weights[seen], nodes[seen]))
+        return np.mean(found, axis=0)
+
     def density(self, x: ArrayLike, width: float) -> Estimate:
         """Spectral density at the points `x` `(points,)`, smoothed with a Gaussian of standard deviation `width`.
 
@@ -99,11 +108,16 @@ def lanczos(operator: Operator, dimension: int, steps: int, probes: int, seed: i
     generator = stream_generator(seed, dimension, "lanczos")
     nodes, weights = np.zeros((probes, steps)), np.zeros((probes, steps))
     for probe in range(probes):
-        diagonal, off_diagonal = _tridiagonal(operator, generator.standard_normal(dimension), steps)
-        values, vectors = eigh_tridiagonal(diagonal, off_diagonal)
+        values, parts = spectrum_from(operator, generator.standard_normal(dimension), steps)
         nodes[probe, : len(values)] = values
-        weights[probe, : len(values)] = vectors[0] ** 2
+        weights[probe, : len(values)] = parts
     return LanczosSpectrum(nodes, weights)
+
+
+def spectrum_from(operator: Operator, vector: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss rule of the spectrum as one vector sees it: its squares along eigenvectors."""
+    values, vectors = eigh_tridiagonal(*_tridiagonal(operator, vector, steps))
+    return values, vectors[0] ** 2
 
 
 def _tridiagonal(operator: Operator, start: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:

@@ -19,9 +19,12 @@ before: it is made orthogonal to them along the paths, so that only the part of 
 $\omega(t)/\sqrt d$, $\mathrm{Cov}(\omega(t),\omega(s))=\frac1\delta\mathrm{Cov}[F(t)\otimes V_*,F(s)\otimes V_*]$. One
 standard normal $g_n$ per path draws it for all times at once:
 $\omega(t)/\sqrt d=(nN)^{-1/2}\sum_ng_n(F_n(t)V_{*n}^\top-\text{mean})$. The same sum over $\ell$ is what the train loss
-of this sample has beyond its mean.
+of this sample has beyond its mean. What decides an escape is $\omega$ of the first steps: $\sum_ng_nb_n$ along the
+orthonormalised path vectors $b$ of $\ell(0),F(0)V_*,F(1)V_*,\dots$ may be given instead of drawn, so that runs share
+them out evenly.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -57,10 +60,24 @@ class Points(NamedTuple):
 
 class Sampling(NamedTuple):
     r"""What a sample of its own adds to the mean over paths: normals $g_n/\sqrt{nN}$, centred, (B, N); None for
-    $d=\infty$. `batches`: which paths each step sees, (B, steps, N)."""
+    $d=\infty$. `batches`: which paths each step sees, (B, steps, N). `decisive` (B, c): standard normals over
+    $\sqrt{nN}$ to take the place of `luck` along the losses at the start and the first c - 1 directions of $FV_*$;
+    None leaves it as drawn."""
 
     luck: np.ndarray | None = None
     batches: Batches | None = None
+    decisive: np.ndarray | None = None
+
+
+class Snapshot(NamedTuple):
+    r"""What all paths are at one step: fields (B, m, N); `coordinates` (B, c, N), the components $u$ of a sample's
+    input along the orthonormal directions that the weights have taken (target, start, then
+    $\xi_c-\varphi_c/\sqrt\delta$ for the gradients'); `forces` (B, f, N), the $\varphi$; `second_layer` (B, m)."""
+
+    field: np.ndarray
+    coordinates: np.ndarray
+    forces: np.ndarray
+    second_layer: np.ndarray
 
 
 class Run(NamedTuple):
@@ -97,12 +114,18 @@ class Runs(NamedTuple):
 
 
 def conditioned_pass(
-    problem: TwoLayer, points: Points, start: np.ndarray, steps: int, sampling: Sampling, pinned: bool
+    problem: TwoLayer,
+    points: Points,
+    start: np.ndarray,
+    steps: int,
+    sampling: Sampling,
+    pinned: bool,
+    watch: Callable[[int, Snapshot], None] | None = None,
 ) -> Runs:
     r"""Steps 0..`steps` from the coefficients `start` (B, m, k+m) of target and start.
 
     `pinned` keeps overlaps with `points.hard` where they start, as in the limit $d\to\infty$ from zero: there the noise
-    of the paths would grow exponentially.
+    of the paths would grow exponentially. `watch` is shown every step.
     """
     algorithm, network = problem.algorithm, problem.network
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
@@ -118,7 +141,9 @@ def conditioned_pass(
     velocity, second_velocity = np.zeros((move.memories, count, m, total)), np.zeros((move.memories, count, m))
     train_loss, stray = np.full((count, steps + 1), np.nan), np.zeros((count, steps, m, points.hard.shape[1]))
     fresh_loss = np.full((count, steps + 1, 2), np.nan)
-    luck, batches = sampling
+    luck, batches, decisive = sampling
+    pushes = None if decisive is None else np.empty((*decisive.shape, paths), np.float32)
+    pushed = 0
     diverged = np.full(count, -1)
 
     for t in range(steps + 1):
@@ -129,9 +154,15 @@ def conditioned_pass(
         )
         if known:
             field -= (now[..., given:active] / root).astype(np.float32) @ forces[:, :known]
+        if watch is not None:
+            seen_along = normals[:, :active].copy()
+            seen_along[:, given:] -= forces[:, :known] / np.float32(root)
+            watch(t, Snapshot(field, seen_along, forces[:, :known], second_layer[:, t]))
         found = first_forces(network, problem.loss, field, points.labels, second_layer[:, t])
         train_loss[:, t] = found.losses.mean(axis=1, dtype=float)
         if luck is not None:
+            if t == 0 and decisive is not None and pushes is not None:
+                luck, pushed = _decided(luck, decisive, found.losses[:, None], pushes, pushed)
             train_loss[:, t] += (luck * found.losses).sum(axis=1, dtype=float)
         if t == steps:
             break
@@ -147,10 +178,13 @@ def conditioned_pass(
             if pinned:
                 gradient[..., :k] -= along @ points.hard.T
         if luck is not None:
+            if decisive is not None and pushes is not None and pushed < decisive.shape[1]:
+                vectors = (seen[:, :, None] * latent[:, None]).reshape(count, m * k, paths)
+                luck, pushed = _decided(luck, decisive, vectors, pushes, pushed)
             gradient[..., :k] += (seen * luck[:, None]) @ latent.transpose(0, 2, 1)
         parts, known = _decompose(seen, forces, known)
         gradient[..., given : given + known] -= parts / root
-        _orthogonalise(normals, forces, given, active - given, known)
+        orthogonalise(normals, forces, given, active - given, known)
 
         shrink = 1.0 - sizes[t] * algorithm.weight_decay
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
@@ -213,7 +247,25 @@ def _decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.n
     return parts[..., :new], new
 
 
-def _orthogonalise(normals: np.ndarray, forces: np.ndarray, given: int, known: int, new: int) -> None:
+def _decided(
+    luck: np.ndarray, decisive: np.ndarray, vectors: np.ndarray, pushes: np.ndarray, pushed: int
+) -> tuple[np.ndarray, int]:
+    """Luck (B, N) whose components along what is new in `vectors` (B, q, N) are the next of `decisive`.
+
+    `pushes` (B, c, N) holds `pushed` orthonormal directions, and is written to.
+    """
+    for i in range(min(vectors.shape[1], decisive.shape[1] - pushed)):
+        one = vectors[:, i] - vectors[:, i].mean(axis=1, keepdims=True)
+        for _ in range(2):
+            one = one - ((one[:, None] @ pushes[:, :pushed].swapaxes(1, 2)) @ pushes[:, :pushed])[:, 0]
+        one = one / np.maximum(np.linalg.norm(one, axis=1, keepdims=True), 1e-30)
+        luck = luck + (decisive[:, pushed, None] - (luck * one).sum(axis=1, keepdims=True)) * one
+        pushes[:, pushed] = one
+        pushed += 1
+    return luck.astype(np.float32), pushed
+
+
+def orthogonalise(normals: np.ndarray, forces: np.ndarray, given: int, known: int, new: int) -> None:
     """Makes coordinates of the directions `known`..`new` orthogonal along the paths to all they are independent of."""
     paths = np.float32(normals.shape[2])
     for c in range(known, new):

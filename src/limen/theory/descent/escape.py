@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from limen.checks import seed_list
 from limen.link import hard_subspace
 from limen.method import answers
 from limen.precision import in_double
@@ -20,6 +21,9 @@ from limen.theory.descent.finite_dimension import CITATIONS, runs
 LEARNT = 0.5
 RUNS = 64
 QUARTILES = (0.25, 0.5, 0.75)
+# Sets of runs between which the error of a mean shows; Student's t with so few is wider than the normal law, at 99%.
+EVEN_SETS = 16
+FEW_SETS = 2.9467 / 2.5758
 
 
 def hard_cosine(prediction: Findings | Result, d: int) -> np.ndarray:
@@ -43,13 +47,19 @@ def first_passage(grid: np.ndarray, cosine: np.ndarray) -> np.ndarray:
 
 
 def escaping_runs(
-    problem: TwoLayer, times: Any, d: int, seeds: int | Sequence[int], paths: int | None, seed: int
+    problem: TwoLayer,
+    times: Any,
+    d: int,
+    seeds: int | Sequence[int],
+    paths: int | None,
+    seed: int,
+    even_sets: int = 0,
 ) -> Findings:
     """Runs at dimension `d` with their `cosine` (seed, time) and `escape_time` (seed); refused without a hard direction
     and with a step that diverges."""
     if hard_subspace(problem.target).dimension == 0:
         raise InputError(f"target {problem.target.label!r} must have a hard direction: there is none.")
-    found = runs(problem, times, d, seeds, paths, seed)
+    found = runs(problem, times, d, seeds, paths, seed, even_sets)
     if not found.ok:
         raise InputError(f"step must be small enough for descent: {found.status}")
     cosine = largest_cosine(problem, found.dataset)
@@ -102,17 +112,23 @@ def average_run(
     r"""Means over runs of gradient descent at dimension $d$, escape included: what an average over seeds shows.
 
     `train_loss`, `test_loss`, `cosine` (time): means over runs, with `*_low` and `*_high` the tenth and ninetieth
-    percentile of runs and `*_error` the standard error of the mean. `escaped` (time): the part of runs that have
+    percentile of runs and `*_error` the standard error of the mean. The luck of the first steps, which decides an
+    escape, is shared out evenly among the runs of each of sixteen sets; the error is that between the sets. `escaped`
+    (time): the part of runs that have
     learnt by then. `escape_time` (quantile): its quartiles, infinite for runs that do not escape.
     """
-    found = escaping_runs(problem, times, d, seeds, paths, seed)
+    count = len(seed_list(seeds))
+    if count < 2 * EVEN_SETS:
+        raise InputError(f"seeds must be at least {2 * EVEN_SETS} for a mean with its error, got {count}.")
+    found = escaping_runs(problem, times, d, seeds, paths, seed, EVEN_SETS)
     cosine = found.dataset.cosine.values
     parts = {name: found.dataset[name].values for name in ("train_loss", "test_loss", "cosine")}
     parts["escaped"] = np.maximum.accumulate(cosine > LEARNT, axis=1).astype(float)
     variables: dict[str, Any] = {}
     for name, values in parts.items():
         variables[name] = (("time",), values.mean(axis=0), {"error": f"{name}_error"})
-        variables[f"{name}_error"] = (("time",), values.std(axis=0, ddof=1) / np.sqrt(len(values)))
+        sets = np.stack([part.mean(axis=0) for part in np.array_split(values, EVEN_SETS)])
+        variables[f"{name}_error"] = (("time",), FEW_SETS * sets.std(axis=0, ddof=1) / EVEN_SETS**0.5)
         if name != "escaped":
             low, high = np.quantile(values, (0.1, 0.9), axis=0)
             variables[f"{name}_low"], variables[f"{name}_high"] = (("time",), low), (("time",), high)

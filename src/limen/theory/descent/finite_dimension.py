@@ -33,6 +33,8 @@ MOST_BYTES = 8e9
 # The paths' own error in the drift of a hard overlap, in units of the fluctuation of a sample.
 DRIFT_ERROR = 0.1
 SETS = 4
+# Directions of the first steps' luck that rows may share out evenly.
+DECISIVE, PILOTS = 28, 128
 # Labels even in the hard coordinates leave rounding only.
 EVEN = 1e-5
 
@@ -52,6 +54,7 @@ def runs(
     seeds: int | Sequence[int] = 32,
     paths: int | None = None,
     seed: int = 0,
+    even_sets: int = 0,
 ) -> Findings:
     r"""One row per seed: `train_loss`, `test_loss`, `excess_risk` (seed, time), `overlap` (seed, time, neuron, latent),
     `gram`, `second_layer` of gradient descent at dimension `d`, escape from hard directions included.
@@ -59,6 +62,9 @@ def runs(
     Any width, any number of hard directions, kinked activations, every linear update rule. `paths` points a run, a
     power of two; by default 4096, or as many as keep their error in the drift of a hard overlap below a tenth of the
     fluctuation of a sample. Every row has points of its own, so that their errors average out over rows.
+    With `even_sets` the rows are cut into so many sets, and the luck of the first steps is shared out evenly among the
+    rows of a set (Sobol normals): each row has the same law, and means over a set have a smaller error, which shows
+    between sets.
     Cost of a row: $O(N(mT)^2)$ operations, 0.05 s for 50 steps of one neuron.
     """
     grid, dimension = time_grid(times, counts_steps=True), whole("d", d)
@@ -67,9 +73,13 @@ def runs(
         raise InputError(f"d does not apply: {problem.inputs.unlike_isotropic()}")
     quality = enough_paths(problem, steps, dimension, paths, seed)
     side = side_by_side(problem, steps, quality.paths)
-    found = [
-        run_rows(problem, steps, dimension, quality.paths, rows[i : i + side], seed) for i in range(0, len(rows), side)
-    ]
+    decisive = _decisive(problem, steps, dimension, len(rows), even_sets, seed) if even_sets and steps else None
+
+    def of(part: slice) -> Runs:
+        some = None if decisive is None else decisive[part]
+        return run_rows(problem, steps, dimension, quality.paths, rows[part], seed, some)
+
+    found = [of(slice(i, i + side)) for i in range(0, len(rows), side)]
     dataset = observed(found, problem.target.latents, grid, rows).assign_attrs(d=dimension)
     status = f"{len(rows)} runs at d = {dimension}, each on {quality.paths} paths."
     lost = np.concatenate([part.diverged for part in found])
@@ -80,18 +90,59 @@ def runs(
     return Findings(dataset, not lost.size, status, statistics)
 
 
-def run_rows(problem: TwoLayer, steps: int, d: int, paths: int, rows: Sequence[int], seed: int) -> Runs:
-    """Trainings at dimension d side by side: the starts of the simulations of seeds `rows`, samples of their own."""
+def run_rows(
+    problem: TwoLayer,
+    steps: int,
+    d: int,
+    paths: int,
+    rows: Sequence[int],
+    seed: int,
+    decisive: np.ndarray | None = None,
+) -> Runs:
+    """Trainings at dimension d side by side: the starts of the simulations of seeds `rows`, samples of their own;
+    `decisive` (rows, c) are the first standard normals of those samples' luck."""
     algorithm = problem.algorithm
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
     starts = [start_overlaps(problem, d, row) for row in rows]
     start = np.stack([np.concatenate([m, square_root(q - m @ m.T)], axis=1) for m, q in starts])
     randoms = numpy_generators(rows, d, f"sample of the theory {seed}")
     luck = np.stack([random.standard_normal(paths, np.float32) for random in randoms])
-    luck = (luck - luck.mean(axis=1, keepdims=True)) / np.float32(np.sqrt(problem.samples_per_dim * d * paths))
+    size = np.float32(np.sqrt(problem.samples_per_dim * d * paths))
+    luck = (luck - luck.mean(axis=1, keepdims=True)) / size
     batches = draw_batches(algorithm, steps, paths, randoms)
     points = draw_points(problem, problem.network.width * steps, paths, [100_003 * seed + row for row in rows])
-    return conditioned_pass(problem, points, start, steps, Sampling(luck, batches), pinned=False)
+    leading = None if decisive is None else decisive.astype(np.float32) / size
+    return conditioned_pass(problem, points, start, steps, Sampling(luck, batches, leading), pinned=False)
+
+
+def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed: int) -> np.ndarray:
+    r"""Standard normals (rows, c) for the first directions of luck: even within each of `sets` sets of rows.
+
+    The first is the luck of the train loss. Sobol points are most even along their first coordinates: the next ones are
+    turned to what decides an escape. While overlaps are small they are linear in the luck, and a regression over a few
+    pilot rows shows the combinations.
+    """
+    latents, width = problem.target.latents, problem.network.width
+    count = 1 + min(DECISIVE, steps * width * latents)
+    early = min(steps, DECISIVE)
+    luck = sobol_normals(PILOTS, count, 100_003 * seed + 76_000)
+    paths = max(1024, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
+    pilots = run_rows(problem, early, d, paths, range(900_000, 900_000 + PILOTS), seed, luck)
+    overlap = pilots.coefficients[:, early, :, :latents] @ hard_subspace(problem.target).basis
+    overlap = np.nan_to_num(overlap.reshape(PILOTS, -1))
+    # Rows that have escaped already are not linear any more: they count as much as a typical one.
+    typical = np.median(np.abs(overlap), axis=0)
+    slopes = np.linalg.lstsq(luck, np.clip(overlap, -typical, typical), rcond=None)[0]
+    turn = np.eye(count)
+    turn[1:, 1:] = np.linalg.svd(slopes[1:], full_matrices=True)[0]
+    parts = np.array_split(np.arange(rows), sets)
+    size = 2 ** int(np.ceil(np.log2(max(len(parts[0]), 2))))
+    return (
+        np.concatenate(
+            [sobol_normals(size, count, 100_003 * seed + 77_000 + i)[: len(part)] for i, part in enumerate(parts)]
+        )
+        @ turn.T
+    )
 
 
 def side_by_side(problem: TwoLayer, steps: int, paths: int) -> int:

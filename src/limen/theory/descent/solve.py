@@ -33,6 +33,7 @@ MOST_ENTRIES = 4e6
 # Paths of a set without responses, where they are cheap.
 SET_PATHS = 16384
 TOLERANCE = 0.01
+MOST_WIDTH = 32
 # Paths are not raised beyond this many operations: some ten seconds.
 MOST_OPERATIONS = 1e11
 
@@ -51,12 +52,26 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it solves GradientDescent, not {type(problem.algorithm).__name__}."
+    if problem.network.width > MOST_WIDTH:
+        return _too_wide(problem)
     reason = without_responses(problem)
     if reason is not None and not problem.inputs.isotropic:
         return f"with inputs of several variances {reason}"
     if problem.inputs.target_shares is not None:
         return "it solves targets spread evenly over the eigenspaces, not target_shares."
     return problem.inputs.unlike_gaussian()
+
+
+def _too_wide(problem: TwoLayer) -> str:
+    """The refusal of a network whose neurons are too many to be followed one by one, with the numbers."""
+    m, k, steps = problem.network.width, problem.target.latents, 10
+    smooth = without_responses(problem) is None
+    memory = memory_estimate(steps, m, 4096, k, 1) if smooth else 16.0 * SET_PATHS * m * steps
+    operations = 4096.0 * (m * steps) ** 3 / 3.0 if smooth else 4.0 * SET_PATHS * (m * steps) ** 2
+    return (
+        f"it follows every neuron, up to {MOST_WIDTH}: width {m} takes {memory / 1e9:.3g} GB and {operations:.1g} "
+        f"operations a set for {steps} steps; neurons that are equal in law are solved by equal-neurons."
+    )
 
 
 def without_responses(problem: TwoLayer) -> str | None:
@@ -290,7 +305,7 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
-def _step(problem: TwoLayer) -> float | str:
+def _step(problem: TwoLayer) -> object:
     assert isinstance(problem.algorithm, GradientDescent)
     return problem.algorithm.step
 

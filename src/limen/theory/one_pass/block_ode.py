@@ -1,6 +1,7 @@
 r"""One-pass SGD on inputs of several variances as a theory of `TwoLayer`, for any activation, target and loss."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +10,12 @@ import numpy as np
 from limen.gaussian.block_starts import block_start, limiting_start
 from limen.method import Method
 from limen.precision import in_double
-from limen.problem import InputError, OnePassSGD, TwoLayer
+from limen.problem import InputError, TwoLayer
 from limen.result import Findings
 from limen.theory.one_pass.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
 from limen.theory.one_pass.integration import Path
 from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
-from limen.theory.one_pass.overlap_ode import population_of, problem_motion
+from limen.theory.one_pass.overlap_ode import momentum_of, population_of, problem_motion, without_momentum
 from limen.theory.one_pass.populations.frozen_points import POINTS
 
 
@@ -24,8 +25,6 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not problem.one_pass:
         return f"it solves OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
-    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
-        return f"it needs momentum 0, got {problem.algorithm.momentum:g}."
     return problem.inputs.unlike_gaussian()
 
 
@@ -44,6 +43,9 @@ def solve(
     `block` in the order of the variances, are their parts. Starts, options and averages as for isotropic inputs. Cost:
     that of isotropic inputs and $O(S(p+k)^3)$ per right-hand side.
     """
+    if momentum_of(problem):
+        found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
+        return replace(found, dataset=found.dataset.assign_coords(time=times))
     population, _ = population_of(problem, points)
     motion = problem_motion(problem, times)
     if d is not None and len(seeds):

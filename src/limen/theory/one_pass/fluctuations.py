@@ -27,7 +27,14 @@ from limen.result import Findings
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.integration import MOST_STEPS, Motion
 from limen.theory.one_pass.overlap_flow import CITATIONS
-from limen.theory.one_pass.overlap_ode import given_overlaps, population_of, problem_motion, refuses
+from limen.theory.one_pass.overlap_ode import (
+    given_overlaps,
+    momentum_of,
+    population_of,
+    problem_motion,
+    refuses,
+    without_momentum,
+)
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.populations.frozen_points import POINTS
 from limen.theory.one_pass.populations.population import Population
@@ -52,23 +59,22 @@ def fluctuations(
     entries, $n=p(p+k+1)$, and each step costs $n$ right-hand sides: for $p$ up to about 10.
     """
     reason = refuses(problem)
-    if reason is None and getattr(problem.algorithm, "momentum", 0.0):
-        reason = "it needs momentum 0."
     if reason is not None:
         raise InputError(f"fluctuations do not apply: {reason}")
     p, k = problem.network.width, problem.target.latents
     if d < p + k:
         raise InputError(f"d must be at least students + latent directions = {p + k}, got {d}.")
     grid = time_grid(times, counts_steps=False)
+    problem, clock = without_momentum(problem, grid) if momentum_of(problem) else (problem, grid)
     if (overlap is None) != (gram is None):
         raise InputError("overlap and gram must be given together.")
     first, second = given_overlaps(problem) if overlap is None else (np.asarray(overlap), np.asarray(gram))
     start = Overlaps(*(jnp.asarray(x, float) for x in (second, first, problem.network.per_neuron("second_layer"))))
     population, _ = population_of(problem, points)
-    motion = problem_motion(problem, grid)
+    motion = problem_motion(problem, clock)
     batch = getattr(problem.algorithm, "batch", 1)
-    source = _source_along(population, problem_increments(problem, points), start, motion, float(grid[-1]))
-    path, covariance, fine = _spread(population, start, motion, jnp.asarray(grid), source, jnp.asarray(1.0 / d))
+    source = _source_along(population, problem_increments(problem, points), start, motion, float(clock[-1]))
+    path, covariance, fine = _spread(population, start, motion, jnp.asarray(clock), source, jnp.asarray(1.0 / d))
     spread = unpack(jnp.sqrt(jnp.maximum(jnp.diagonal(covariance, axis1=1, axis2=2), 0.0)), p, k)
     names = {
         "overlap": ("time", "neuron", "latent"),

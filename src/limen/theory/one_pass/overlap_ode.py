@@ -60,10 +60,8 @@ def solve(
     Momentum $\beta$ forgets within $1/(1-\beta)$ steps, during which nothing moves as $d\to\infty$: the limit is that
     of the rate $\gamma/(1-\beta)$, its noise included, whose clock runs $1/(1-\beta)$ times as fast.
     """
-    if isinstance(problem.algorithm, OnePassSGD) and problem.algorithm.momentum:
-        kept = 1.0 - problem.algorithm.momentum
-        faster = problem.model_copy(update={"algorithm": without_momentum(problem.algorithm)})
-        found = solve(faster, times / kept, d, seeds, tolerance, points)
+    if momentum_of(problem):
+        found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
         return replace(found, dataset=found.dataset.assign_coords(time=times))
     population, teacher_weights = population_of(problem, points)
     motion = problem_motion(problem, times)
@@ -91,8 +89,15 @@ def solve(
     return with_losses(problem, found) if isinstance(population, SampledPopulation) else found
 
 
-def without_momentum(algorithm: OnePassSGD) -> OnePassSGD:
-    r"""The algorithm without momentum that has the same limit, in its own time: the rate over $1-\beta$."""
+def momentum_of(problem: TwoLayer) -> float:
+    """The momentum of one-pass SGD, 0 where there is none."""
+    return problem.algorithm.momentum if isinstance(problem.algorithm, OnePassSGD) else 0.0
+
+
+def without_momentum(problem: TwoLayer, times: np.ndarray) -> tuple[TwoLayer, np.ndarray]:
+    r"""The problem without momentum that has the same limit, the rate over $1-\beta$, and the times of its clock."""
+    algorithm = problem.algorithm
+    assert isinstance(algorithm, OnePassSGD)
     kept, rate = 1.0 - algorithm.momentum, algorithm.rate
     if isinstance(rate, OwnFunction):
         # The same function on the slower clock.
@@ -102,7 +107,8 @@ def without_momentum(algorithm: OnePassSGD) -> OnePassSGD:
         faster = f"({slower})/{kept!r}"
     else:
         faster = rate / kept
-    return algorithm.model_copy(update={"rate": faster, "momentum": 0.0})
+    plain = algorithm.model_copy(update={"rate": faster, "momentum": 0.0})
+    return problem.model_copy(update={"algorithm": plain}), times / kept
 
 
 def with_losses(problem: TwoLayer, found: Findings) -> Findings:

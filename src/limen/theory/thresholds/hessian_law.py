@@ -232,9 +232,14 @@ def checked_level(level: float) -> float:
     return float(level)
 
 
-def _edge(weights: np.ndarray, delta: float) -> float:
+def edge_below(weights: np.ndarray, delta: float) -> tuple[float, float]:
+    r"""$1/\alpha_e$ at the left edge of the bulk and the edge; not positive and 0 where no $\alpha>0$ is an edge."""
     x = _edge_point(weights, delta)
-    return _location(weights, delta, x) if x > 0.0 else 0.0
+    return x, _location(weights, delta, x) if x > 0.0 else 0.0
+
+
+def _edge(weights: np.ndarray, delta: float) -> float:
+    return edge_below(weights, delta)[1]
 
 
 def _location(weights: np.ndarray, delta: float, x: float) -> float:

@@ -1,0 +1,69 @@
+"""Neurons equal in law: the exact theory in their symmetric form, its continuation in 1/m, published numbers."""
+
+import numpy as np
+import pytest
+
+import limen
+from limen.theory.descent import equal_neurons
+from limen.theory.descent.solve import solve as one_by_one
+
+
+def problem(width: int, second_layer=2.0, **changes) -> limen.TwoLayer:
+    options = {
+        "target": limen.target("tanh(2*z) + 0.4*(z**2 - 1)", noise=0.1),
+        "network": limen.network(width, "tanh", second_layer),
+        "algorithm": limen.GradientDescent(0.4 * width),
+        "samples_per_dim": 2.0,
+    } | changes
+    return limen.TwoLayer(**options)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        problem(3),
+        problem(4, (2.0, 2.0, 2.0, -1.0)),
+        problem(3, network=limen.network(3, "relu", 2.0), algorithm=limen.GradientDescent(0.6, momentum=0.5)),
+        problem(2, start=limen.OverlapStart(0.3), network=limen.network(2, "tanh", 1.0, train_second_layer=True)),
+    ],
+    ids=["three", "two groups", "kinks and momentum", "trained second layer"],
+)
+def test_it_is_the_theory_neuron_by_neuron(given):
+    times = [0, 1, 3, 6]
+    ours = equal_neurons.solve(given, times).dataset
+    other = one_by_one(given, times, scrambles=4).dataset
+    for name in ("train_loss", "test_loss", "overlap", "gram", "second_layer"):
+        error = 0.7 * np.hypot(ours[f"{name}_spread"].values, other[f"{name}_spread"].values)
+        apart = np.abs(ours[name].values - other[name].values)
+        assert (apart <= 4.0 * error + 3e-3 * np.abs(other[name].values).max()).all(), (name, apart.max())
+
+
+def test_published_numbers_of_the_wide_limit():
+    """Another method (two kinds of response), checked there by gradient descent at m = 100 and 300; the first step in
+    closed form: 0.8 E[y z] E[tanh'], and its square plus half of 0.64 E[y²] E[tanh']²."""
+    found = equal_neurons.solve(problem(10**6), [1, 2, 4, 8, 16])
+    assert found.ok, found.status
+    shared = found.dataset.shared_gram.values[:, 0, 0]
+    np.testing.assert_allclose(found.dataset.overlap.values[:, 0, 0], [0.35348, 0.394, 0.463, 0.537, 0.619], rtol=0.015)
+    np.testing.assert_allclose(shared, [0.24884, 0.276, 0.367, 0.485, 0.641], rtol=0.015)
+    own = found.dataset.own_gram.values[:, 0] - shared
+    np.testing.assert_allclose(own, [1.033, 1.066, 1.113, 1.274, 1.611], rtol=0.015)
+
+
+def test_without_reuse_neurons_only_share_the_target():
+    """Many samples per dimension: no memory, no noise, and two neurons meet in their overlaps only."""
+    found = equal_neurons.solve(problem(10**6, samples_per_dim=1e5), [0, 2, 5]).dataset
+    overlap = found.overlap.values[:, 0, 0]
+    np.testing.assert_allclose(found.shared_gram.values[:, 0, 0], overlap**2, atol=5e-3)
+    np.testing.assert_allclose(found.train_loss.values, found.test_loss.values, atol=2e-3)
+
+
+def test_wide_networks_are_chosen_or_refused_with_the_numbers():
+    said = limen.theories(problem(100))
+    assert said["equal-neurons"] == "applies" and "GB" in said["descent"]
+    assert limen.predict(problem(100), 2).method == "equal-neurons"
+    different = problem(100, tuple(np.linspace(1.0, 2.0, 100)))
+    assert "groups" in limen.theories(different)["equal-neurons"]
+    uneven = problem(100, (1.0,) * 3 + (2.0,) * 97)
+    with pytest.raises(limen.InputError, match="multiples of an eighth of the width"):
+        limen.predict(uneven, 2)
