@@ -69,21 +69,23 @@ def ask(text: str) -> tuple[str, float]:
 
 
 def main(count: int, seed: int) -> int:
+    """Asks for `count` random formulas and the fixed ones; a line for every thousand, and for each that fails."""
     chance, outcomes = random.Random(seed), Counter()
-    slowest, failures = (0.0, ""), []
+    slowest, failures = (0.0, ""), 0
     texts = [*FIXED, *(random_formula(chance) for _ in range(count))]
     # The first expansion pays for imports.
     ask("z")
-    for text in texts:
+    for place, text in enumerate(texts, 1):
         outcome, seconds = ask(text)
         kind = outcome if outcome in ("accepted", "refused") else "failed"
         outcomes[kind] += 1
         slowest = max(slowest, (seconds, text))
         if kind == "failed" or seconds > SLOWEST:
-            failures.append((seconds, text, outcome))
-    print(f"{len(texts)} formulas: {dict(outcomes)}; slowest {slowest[0]:.2f} s: {slowest[1][:80]!r}")
-    for seconds, text, outcome in failures[:40]:
-        print(f"{seconds:.2f} s  {text[:120]!r}: {outcome[:160]}")
+            failures += 1
+            print(f"{seconds:.2f} s  {text[:120]!r}: {outcome[:160]}", flush=True)
+        if place % 1000 == 0 or place == len(texts):
+            said = f"{place} formulas: {dict(outcomes)}; slowest {slowest[0]:.2f} s: {slowest[1][:80]!r}"
+            print(said, flush=True)
     return 1 if failures else 0
 
 
