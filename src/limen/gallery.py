@@ -89,9 +89,11 @@ class PosedExperiment:
 def experiment(name: str | Spec | type[Experiment], **parameters: Any) -> PosedExperiment:
     """An experiment of the gallery by name, its parameters by keyword: `limen.experiment("grokking", d=320)`.
 
-    `limen.experiments()` lists the names; `limen run NAME --help` describes the parameters. A class of one's own takes
-    the place of a name, and so does a problem: `limen.experiment(problem, times=30, d=400)`.
+    `limen.experiments()` lists the names; `limen run NAME --help` describes the parameters, which also go by the
+    other names they have there (`size`, `delta`, `rate` or `step`). A class of one's own takes the place of a name, and
+    so does a problem: `limen.experiment(problem, times=30, d=400)`.
     """
     if isinstance(name, Spec):
         return PosedExperiment(OwnProblem(problem=name, **parameters))
-    return PosedExperiment((experiment_class(name) if isinstance(name, str) else name)(**parameters))
+    kind = experiment_class(name) if isinstance(name, str) else name
+    return PosedExperiment(kind(**{kind.field_called(word): value for word, value in parameters.items()}))

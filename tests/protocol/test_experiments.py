@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import limen
 from limen.citations import BIBTEX
 from limen.cli.options import options_of
 from limen.comparison import Comparison
@@ -17,6 +18,7 @@ from limen.experiments.index import entry_of, outdated
 from limen.experiments.number import Number
 from limen.experiments.registry import PLACES, experiment_class
 from limen.plot import draw
+from limen.problem import InputError
 from limen.result import merge
 
 # A few whose quick run takes a second or two; the others belong to the slow run.
@@ -96,6 +98,13 @@ def check_numbers(predicted, measured):
 def test_an_experiment_names_its_numbers(name):
     kind = experiment_class(name)
     assert kind.numbers is not Experiment.numbers
+
+
+def test_parameters_go_by_the_names_of_the_command_line():
+    posed = limen.experiment("phase-retrieval-sgd", size=40, step=0.1).experiment
+    assert (posed.d, posed.rate) == (40, 0.1)
+    with pytest.raises(InputError, match="speed"):
+        limen.experiment("phase-retrieval-sgd", speed=3)
 
 
 @pytest.mark.slow

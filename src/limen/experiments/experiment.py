@@ -1,7 +1,7 @@
 """What every experiment of the gallery offers."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
@@ -43,6 +43,20 @@ class Experiment(Spec):
     diagram: ClassVar[dict[str, Any]] = {}
     # Other names under which parameters may be put on a grid: their symbols.
     aliases: ClassVar[dict[str, str]] = {"delta": "samples_per_dim"}
+
+    @classmethod
+    def field_called(cls, name: str, known: Collection[str] | None = None) -> str:
+        """The parameter meant by a name: its own, its symbol (`aliases`), `size`, `step` for `rate` or the reverse.
+
+        `known` are the parameters there are, by default the fields.
+        """
+        known = cls.model_fields if known is None else known
+        if name in known:
+            return name
+        other = {"step": "rate", "rate": "step"}.get(name, name)
+        if other in known:
+            return other
+        return cls.size_field if name in ("size", "d") else cls.aliases.get(name, name)
 
     @abstractmethod
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:

@@ -113,11 +113,7 @@ def _pairs(grid: Mapping[str, Any] | Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def _field(experiment: type[Experiment], name: str, known: Mapping[str, Any]) -> str:
-    plain = name.replace("-", "_")
-    if plain not in known:
-        other = {"step": "rate", "rate": "step"}.get(plain, plain)
-        plain = other if other in known else plain
-        plain = experiment.size_field if plain in ("size", "d") else experiment.aliases.get(plain, plain)
+    plain = experiment.field_called(name.replace("-", "_"), known)
     if plain not in known:
         # The last part of a path is enough where only one ends so.
         ending = [path for path in known if path.rpartition(".")[2] == plain]
