@@ -11,15 +11,15 @@ import limen
 
 target = limen.target("z**2", noise=0.05)
 print("information exponent for a GELU neuron:", limen.link.information_exponent("z**2", "gelu"))
-print(limen.link.hard_subspace(target))
+print("hard directions:", limen.link.hard_subspace(target).basis)
 
 # %% [markdown]
 # Two thresholds do not depend on the algorithm's details: below `information_theoretic` nothing can find the direction, below
 # `algorithmic` no fast algorithm is known that does. Both count samples per dimension, $\delta=n/d$.
 
 # %%
-print("information-theoretic:", limen.thresholds.information_theoretic("z**2"))
-print("algorithmic:", limen.thresholds.algorithmic("z**2"))
+print("information-theoretic:", round(limen.thresholds.information_theoretic("z**2"), 3))
+print("algorithmic:", round(limen.thresholds.algorithmic("z**2"), 3))
 
 # %% [markdown]
 # Gradient descent with a network needs more. At *your* dimension the answer is a probability: the part of the trainings

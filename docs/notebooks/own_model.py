@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 
 import limen
 
-d = 400
+d = 200
 signal = 1.5
 
 
@@ -36,15 +36,19 @@ def statistics(x):
 # %%
 step = 0.5 / d  # time is steps times this
 dynamics = limen.effective.derive(loss, sampler, statistics, step=step, dimension=d)
-print(dynamics)
+print(
+    "drift and corrector at overlap 0.3:",
+    dynamics.population_drift([0.3, 0.91]).value,
+    dynamics.corrector([0.3, 0.91]).value,
+)
 
 # %% [markdown]
 # The limiting flow from an overlap of 0.3, and SGD itself beside it.
 
 # %%
 start = jnp.zeros(d).at[0].set(0.3).at[1].set(jnp.sqrt(1 - 0.3**2))
-flow = dynamics.flow([0.3, 1 - 0.3**2], times=6.0)
-run = limen.effective.run(loss, sampler, statistics, step=step, dimension=d, times=6.0, seeds=8, start=start)
+flow = dynamics.flow([0.3, 1 - 0.3**2], times=4.0)
+run = limen.effective.run(loss, sampler, statistics, step=step, dimension=d, times=4.0, seeds=8, start=start)
 
 # %%
 figure, axis = plt.subplots(figsize=(5, 3))

@@ -29,9 +29,9 @@ figure, axis = plt.subplots(figsize=(5.5, 3.4))
 for name, problem in problems.items():
     prediction = limen.predict(problem, times=30)
     line = axis.plot(prediction.dataset.time, prediction.dataset.test_loss, label=name)
-    run = limen.simulate(problem, times=[0, 10, 20, 30], d=300, seeds=8).dataset
+    run = limen.simulate(problem, times=[0, 10, 20, 30], d=300, seeds=4).dataset
     axis.plot(run.time, run.test_loss.mean("seed"), "o", color=line[0].get_color())
-axis.set(xlabel="steps", ylabel="test loss", title="lines: theory; points: training, d = 300, 8 seeds")
+axis.set(xlabel="steps", ylabel="test loss", title="lines: theory; points: training, d = 300, 4 seeds")
 axis.legend()
 figure
 
