@@ -6,10 +6,8 @@ from scipy import special
 CONFIDENCE = 0.99
 RESAMPLES = 999
 COLUMNS_AT_ONCE = 4096
-# Over the number of seeds: the part of the largest spread of a variable that every moving point is taken to have.
-LEAST_SPREAD = 1.6
-# How much wider than Student's t for laws that are not normal, at 8 seeds: measured on exponential and lognormal ones.
-WIDENING, SKEWNESS_WEIGHT = 0.4, 0.6
+# Standard errors by which the skewness of a law may exceed that of its seeds: a 95% limit.
+SKEWNESS_ERRORS = 1.645
 # Spreads below this part of the largest are rounding: such a point is the same for every seed.
 ROUNDING = 1e-9
 
@@ -17,36 +15,44 @@ ROUNDING = 1e-9
 def simultaneous_band(values: np.ndarray, spread: np.ndarray | float = 0.0) -> np.ndarray:
     r"""Half-widths of a simultaneous 99% band for the mean over rows (seeds) of `values` (seed, point).
 
-    $c\,\hat s_j\,(1+\max(0.4,0.6|\hat g_j|)\sqrt{8/n})/\sqrt n$. Seeds resampled with Gaussian multipliers give the
-    99% quantile of $\max_j|t_j|$ for known variances; its two-sided normal tail is then read as one of Student's t with
-    $n-1$ degrees of freedom, so that few seeds widen the band. $\hat g_j$ is the skewness of the seeds: the mean of a
-    skewed law is off by more than Student's t knows, always on the side of the tail that was not seen. For the same
-    reason $\hat s_j$ is at least $1.6/n$ of the variable's largest: where most runs have arrived and a few are late,
-    a handful of seeds may show none of the late ones. `spread` is the standard deviation of one run where a theory
-    knows it, a lower limit too. $O(\text{resamples}\cdot n\cdot\text{points})$.
+    $$h_j=\Big(c+\frac{2c^2+1}{6\sqrt n}\big(|\hat g_j|+1.645\sqrt{6/n}\big)\Big)\frac{\hat s_j}{\sqrt n},\qquad
+    h_j\ge2(1-0.01^{1/n})\max_i\hat s_i.$$
+
+    Seeds resampled with Gaussian multipliers give the 99% quantile of $\max_j|t_j|$ for known variances; its two-sided
+    normal tail, read as one of Student's t with $n-1$ degrees of freedom, is $c$. The second term is the first of
+    Cornish & Fisher for the studentised mean of a skewed law (Hall 1983); its skewness is taken at the upper 95% limit
+    of what the seeds' own, $\hat g_j$, allows, since the tail that makes it is what few seeds do not show. Both ends
+    are as wide as the wider one. The least width is for a kind of run that no seed was: with 99% confidence it has at
+    most the probability $1-0.01^{1/n}$, and it is taken to differ by twice the variable's largest standard deviation,
+    the least distance of two outcomes of that deviation (Popoviciu); where most runs have arrived and a few are late,
+    a handful of seeds shows none of the late ones.
+
+    `spread` is the standard deviation of one run where a theory knows it: $h_j\ge c\,$`spread`$/\sqrt n$.
+    $O(\text{resamples}\cdot n\cdot\text{points})$.
     """
     count = values.shape[0]
     centred = values - values.mean(axis=0)
     deviation = centred.std(axis=0, ddof=1)
     moving = np.flatnonzero(deviation > max(ROUNDING * deviation.max(initial=0.0), 1e-12))
-    quantile = largest_quantile(centred[:, moving] / deviation[moving])
-    factor = -special.stdtrit(count - 1, special.ndtr(-quantile)) / np.sqrt(count)
-    skewness = np.zeros_like(deviation)
-    scaled = centred[:, moving] / (deviation[moving] * np.sqrt(1.0 - 1.0 / count))
-    skewness[moving] = np.abs((scaled**3).mean(axis=0))
-    widened = 1.0 + np.maximum(WIDENING, SKEWNESS_WEIGHT * skewness) * np.sqrt(8.0 / count)
-    least = np.zeros_like(deviation)
-    least[moving] = LEAST_SPREAD / count * deviation.max(initial=0.0)
-    return factor * np.maximum(np.maximum(deviation, least) * widened, spread)
+    scaled = centred[:, moving] / deviation[moving]
+    student = -special.stdtrit(count - 1, special.ndtr(-largest_quantile(scaled)))
+    skewness = np.abs((scaled**3).mean(axis=0)) / (1.0 - 1.0 / count) ** 1.5
+    allowed = skewness + SKEWNESS_ERRORS * np.sqrt(6.0 / count)
+    widths = student + (2.0 * student**2 + 1.0) / (6.0 * np.sqrt(count)) * allowed
+    unseen = 2.0 * (1.0 - (1.0 - CONFIDENCE) ** (1.0 / count))
+    band = student * np.broadcast_to(np.asarray(spread, dtype=float), deviation.shape) / np.sqrt(count)
+    own = np.maximum(widths * deviation[moving] / np.sqrt(count), unseen * deviation.max(initial=0.0))
+    band[moving] = np.maximum(band[moving], own)
+    return band
 
 
 def largest_quantile(standardised: np.ndarray) -> float:
     r"""99% quantile of $\max_j|t_j|$ for known variances, from seeds (seed, point) of mean 0 and variance 1.
 
-    Without any point, of a single one.
+    Without any point, or of a single one, that of the normal law.
     """
     count, points = standardised.shape
-    if points == 0:
+    if points <= 1:
         return float(-special.ndtri((1.0 - CONFIDENCE) / 2.0))
     multipliers = np.random.default_rng(count).standard_normal((RESAMPLES, count)) / np.sqrt(count - 1.0)
     largest = np.zeros(RESAMPLES)
