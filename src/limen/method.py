@@ -12,7 +12,7 @@ import numpy as np
 
 from limen.checks import seed_list
 from limen.problem.spec import InputError, Spec
-from limen.result import Findings, Kind, Result, merge
+from limen.result import Findings, Kind, Result, checked, merge
 
 Arguments = ParamSpec("Arguments")
 # An array longer than this enters a spec as its digest.
@@ -30,7 +30,7 @@ def answered(
 ) -> Result:
     """Runs `find` and adds to what it found how it was made: the only place where results are made."""
     began = time.perf_counter()
-    found = find()
+    found = checked(find())
     return Result(
         found.dataset,
         spec,
@@ -109,7 +109,7 @@ class Method:
                     one.dataset, problem.describe(), self.kind, one.ok, one.status, one.statistics,
                     tuple(int(seed) for seed in one.dataset.seed.values), self.citations, self.name, made, seconds,
                 )
-                for one in found
+                for one in map(checked, found)
             ]
         )  # fmt: skip
 

@@ -42,6 +42,31 @@ class Findings:
     statistics: dict[str, float] = field(default_factory=dict)
 
 
+def checked(found: Findings) -> Findings:
+    """Findings that are not ok where a value is not finite and none was announced, with variable and place named.
+
+    A variable that may hold NaN or infinities says what they mean: `attrs["undefined"] = "it was never reached"`.
+    """
+    place = first_not_finite(found.dataset) if found.ok else None
+    return found if place is None else replace(found, ok=False, status=f"{place}; {found.status}")
+
+
+def first_not_finite(dataset: xr.Dataset) -> str | None:
+    """`train_loss is not finite at time 3`, or None; variables with the attribute `undefined` are not looked at."""
+    for name, variable in dataset.data_vars.items():
+        if variable.dtype.kind not in "fc" or "undefined" in variable.attrs:
+            continue
+        finite = np.isfinite(variable.values)
+        if not finite.all():
+            index = np.unravel_index(int(np.argmin(finite)), finite.shape)
+            labels = [
+                f"{dim} {variable[dim].values[i] if dim in variable.coords else i}"
+                for dim, i in zip(variable.dims, index, strict=True)
+            ]
+            return f"{name} is not finite{' at ' if labels else ''}{', '.join(labels)}"
+    return None
+
+
 @dataclass(frozen=True)
 class Result:
     """What a theory or a simulation found, and how it was made.

@@ -1,11 +1,14 @@
 """Results: saved as one netCDF that anybody can open, read back the same, merged seed by seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import xarray as xr
 
 import limen
-from limen.result import Result, merge
+from limen.method import Method, answers
+from limen.result import Findings, Result, merge
 
 
 def result(seed: int = 0, ok: bool = True) -> Result:
@@ -57,3 +60,29 @@ def test_unreadable_files_are_one_sentence(tmp_path):
     (tmp_path / "bad.nc").write_bytes(b"not netcdf")
     with pytest.raises(limen.InputError, match="not a readable limen result"):
         limen.load(tmp_path / "bad.nc")
+
+
+def test_a_value_that_is_not_finite_is_never_exact():
+    @answers("theory")
+    def law(value, meaning=None):
+        marked = {} if meaning is None else {"undefined": meaning}
+        data = xr.Dataset({"risk": (("time", "neuron"), [[1.0, 2.0], [3.0, value]], marked)}, {"time": [0.0, 0.5]})
+        return Findings(data, True, "exact.")
+
+    assert law(4.0).ok
+    for value in (np.nan, np.inf, -np.inf):
+        found = law(value)
+        assert not found.ok
+        assert found.status == "risk is not finite at time 0.5, neuron 1; exact."
+    assert law(np.inf, "never reached").ok
+
+    def solve(problem, times, d, seed):
+        data = xr.Dataset({"loss": (("seed", "time"), [[np.nan] * times.size])}, {"time": times, "seed": [seed]})
+        return Findings(data, True, "trained.")
+
+    broken = Method("broken", "simulation", (), lambda problem: None, solve)
+    many = replace(broken, solve_seeds=lambda problem, times, d, seeds: [solve(problem, times, d, s) for s in seeds])
+    for method in (broken, many):
+        run = limen.simulate(limen.Ridge(ratio=0.5), [1.0], d=5, seeds=2, simulator=method)
+        assert not run.ok
+        assert run.status.startswith("loss is not finite at seed 0, time 1")

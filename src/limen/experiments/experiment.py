@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Self, final
 
+import numpy as np
 import xarray as xr
 
 from limen.comparison import Comparison, compare
@@ -12,7 +13,7 @@ from limen.experiments.curve import Curve, shared
 from limen.experiments.figure import Figure, witnesses
 from limen.experiments.number import Number
 from limen.method import answered
-from limen.problem import Spec
+from limen.problem import InputError, Spec
 from limen.result import Findings, Kind, Result
 
 
@@ -39,6 +40,8 @@ class Experiment(Spec):
     panels: ClassVar[tuple[Curve, ...]] = ()
     # Parameters with which theory and two seeds finish in about two seconds.
     quick: ClassVar[dict[str, Any]] = {}
+    # Seeds with which the quick parameters decide: `benchmarks/calibration.py --needed` computes them from a pilot.
+    quick_seeds: ClassVar[int] = 8
     # Grid, sizes and seeds of a phase diagram worth showing, as `limen.sweep` takes them.
     diagram: ClassVar[dict[str, Any]] = {}
     # Other names under which parameters may be put on a grid: their symbols.
@@ -78,7 +81,22 @@ class Experiment(Spec):
         return self._answered("simulation", lambda: self.train(seed), (seed,))
 
     def _answered(self, kind: Kind, find: Callable[[], Findings], seeds: tuple[int, ...]) -> Result:
-        return answered(find, self.describe(), kind, self.name, self.citations, seeds)
+        try:
+            return answered(find, self.describe(), kind, self.name, self.citations, seeds)
+        except (ArithmeticError, np.linalg.LinAlgError) as error:
+            raise InputError(
+                f"{self.name} leaves the numbers a computer can tell apart at {self._farthest()} ({error})."
+            ) from error
+
+    def _farthest(self) -> str:
+        """The field whose value is the most orders of magnitude away from its default, with both."""
+        away = {
+            name: abs(np.log(abs(value) / abs(field.default)))
+            for name, field in type(self).model_fields.items()
+            if isinstance(value := getattr(self, name), (int, float)) and value and field.default
+        }
+        name = max(away, key=lambda one: away[one])
+        return f"{name} = {getattr(self, name):g} (default {type(self).model_fields[name].default:g})"
 
     @final
     def figure(self, theory: Result, simulation: Result | None = None) -> Figure:

@@ -89,7 +89,10 @@ Mark = Line | Points | Band | Histogram | Map | Threshold
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; labels carry symbol and words, with mathematics in `$...$`."""
+    """One pair of axes; labels carry symbol and words, with mathematics in `$...$`.
+
+    A range that is not finite is none.
+    """
 
     x_label: str
     y_label: str
@@ -99,6 +102,12 @@ class Panel:
     y_scale: Scale = "linear"
     x_range: tuple[float, float] | None = None
     y_range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("x_range", "y_range"):
+            ends = getattr(self, name)
+            if ends is not None and not np.isfinite(ends).all():
+                object.__setattr__(self, name, None)
 
 
 @dataclass(frozen=True)
@@ -135,7 +144,7 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
             plain[name] = list(value)
         else:
             array = _array(value)
-            plain[name] = _nulls(array) if array.ndim else float(array)
+            plain[name] = _nulls(array) if array.ndim else float(array) if np.isfinite(array) else None
     return plain
 
 

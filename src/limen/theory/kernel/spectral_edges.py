@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from limen.problem.spec import InputError
 from limen.theory.kernel.equivalent import KernelSpectrum, effective_ridge
 
 
@@ -43,8 +44,12 @@ def spectral_edges(spectrum: KernelSpectrum, features: float, samples: float) ->
     top = float(spectrum.eigenvalues.max(initial=0.0))
     reach = spectrum.trace * (1 + 1 / features + 1 / samples)
     last = _first_root(slope, -top - reach * np.geomspace(1e6, 1e-14, 600))
-    # the slope tends to -infinity at the top eigenvalue, so a root exists
-    assert last is not None
+    if last is None:
+        # The slope tends to -infinity at the top eigenvalue, so there is a root, beyond what doubles can tell.
+        raise InputError(
+            f"features and samples must be nearer to the dimensions they share: with {features:.3g} and {samples:.3g} "
+            "per unit the edge of the spectrum is lost in rounding."
+        )
     right = -ridge(last)
     start = float(effective_ridge(spectrum, np.asarray(features), np.asarray(samples), np.asarray(0.0)).kappa)
     lowest = -float(spectrum.eigenvalues.min()) if unlimited or not spectrum.tail else 0.0

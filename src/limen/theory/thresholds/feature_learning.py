@@ -168,6 +168,8 @@ def _findings(problem: TwoLayer, grid: np.ndarray, criterion: Criterion, curves:
         },
         coords={"time": grid, "criterion": list(CRITERIA), "bound": ["low", "high"]},
     )
+    for name in dataset.data_vars:
+        dataset[name].attrs["undefined"] = "not crossed within the samples looked at"
     settled, moved = _settled(grid, middle[chosen, :, 0], spread[chosen, :, 0])
     low, high = dataset.bracket.values
     status = f"δ* = {middle[chosen, -1, 0]:.3g} at step {grid[-1]:g} ({criterion}); bracket {low:.3g} to {high:.3g}"
