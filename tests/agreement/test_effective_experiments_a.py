@@ -107,7 +107,7 @@ def test_weak_recovery():
     experiment = WeakRecovery(d=3200, runs=21)
     theory, simulation = ran(experiment)
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees" and comparison["log_samples"].band < 0.15, comparison
+    assert comparison.verdict != "disagrees" and comparison["weak_recovery_time_2"].band < 0.15, comparison
     wrong = planted(theory, log_samples=values(theory, "log_samples") + np.log10(1.25))
     assert experiment.compare(wrong, simulation).verdict == "disagrees"
 

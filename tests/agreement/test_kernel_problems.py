@@ -20,7 +20,7 @@ def changed(problem, **changes):
 
 @pytest.fixture(scope="module")
 def ridge_run():
-    return limen.simulate(RIDGE, RIDGE_TIMES, d=150, seeds=100)
+    return limen.simulate(RIDGE, RIDGE_TIMES, d=150, seeds=400)
 
 
 @pytest.fixture(scope="module")

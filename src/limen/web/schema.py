@@ -70,7 +70,11 @@ def schema(name: str, limits: Limits) -> dict[str, Any]:
         "look_for": prose(rest),
         "references": references(kind.citations),
         "size_field": kind.size_field,
-        "seeds": {"default": min(kind.default_seeds, limits.seeds), "maximum": limits.seeds},
+        "seeds": {
+            "default": min(kind.default_seeds, limits.seeds),
+            "quick": min(kind.quick_seeds, limits.seeds),
+            "maximum": limits.seeds,
+        },
         "quick": {key: quick[key] for key in kind.quick},
         "parameters": [_control(key, field, kind, limits) for key, field in kind.model_fields.items()],
     }

@@ -52,7 +52,8 @@ class AttentionClustering(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("geshkovski2023",)
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("hitting_time",)
-    quick: ClassVar[dict[str, float]] = {"tokens": 6, "d": 64, "horizon": 10.0, "largest_beta": 4.0}
+    quick: ClassVar[dict[str, float]] = {"tokens": 6, "d": 4096, "horizon": 10.0, "largest_beta": 4.0}
+    quick_seeds: ClassVar[int] = 32
 
     tokens: int = Field(32, ge=2, le=256, description="number of tokens n")
     largest_beta: float = Field(9.0, gt=0.0, le=100.0, description="largest inverse temperature β")

@@ -48,6 +48,7 @@ class AttentionLayers(Experiment):
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("mean_cosine", "collapse_depth")
     quick: ClassVar[dict[str, float]] = {"tokens": 8, "beta": 3.0}
+    quick_seeds: ClassVar[int] = 16
 
     tokens: int = Field(32, ge=4, le=512, description="number of tokens n")
     beta: float = Field(5.0, gt=0.0, le=50.0, description="inverse temperature β")

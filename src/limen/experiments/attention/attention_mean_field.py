@@ -50,7 +50,8 @@ class AttentionMeanField(Experiment):
     size_field: ClassVar[str] = "tokens"
     default_seeds: ClassVar[int] = 10
     compared: ClassVar[tuple[str, ...] | None] = ("modes", "mean_height")
-    quick: ClassVar[dict[str, float]] = {"tokens": 64, "horizon": 1.5}
+    quick: ClassVar[dict[str, float]] = {"tokens": 128, "horizon": 1.5}
+    quick_seeds: ClassVar[int] = 32
 
     beta: float = Field(4.0, ge=0.0, le=30.0, description="inverse temperature β")
     amplitude: float = Field(0.3, gt=0.0, le=0.6, description="amplitude a of the uneven start")
@@ -93,7 +94,7 @@ class AttentionMeanField(Experiment):
         circle, sphere = self._circle, zonal_flow(self.height_density, self.dim, self.beta, self.times())
         dataset = xr.Dataset(
             {
-                "modes": (("time", "k", "part"), self._limit_modes()),
+                "modes": (("time", "k", "part"), self._limit_modes(), {"undefined": "the law is no longer smooth"}),
                 "mean_height": (("time",), sphere.dataset.mean_height.values),
                 "independent_slope": -0.5,
                 "stratified_slope": -1.5,

@@ -54,6 +54,7 @@ class AttentionMetastability(Experiment):
     default_seeds: ClassVar[int] = 8
     compared: ClassVar[tuple[str, ...] | None] = ("log10_merging_time",)
     quick: ClassVar[dict[str, float]] = {"tokens": 40, "decades": 3.0, "beta": 6.0}
+    quick_seeds: ClassVar[int] = 8
 
     beta: float = Field(9.0, ge=1.0, le=14.0, description="inverse temperature β")
     tokens: int = Field(200, ge=8, le=1000, description="number of tokens n")

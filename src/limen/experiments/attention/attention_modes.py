@@ -41,9 +41,10 @@ class AttentionModes(Experiment):
     summary: ClassVar[str] = "Growth rates of ripples on the uniform law, and how many clusters they make."
     citations: ClassVar[tuple[str, ...]] = ("geshkovski2023", "bruno2024", "rice1945")
     size_field: ClassVar[str] = "tokens"
-    default_seeds: ClassVar[int] = 10
+    default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("growth_rate", "sphere_growth_rate", "first_points")
     quick: ClassVar[dict[str, float]] = {"tokens": 60, "settled_time": 4.0, "largest_beta": 8.0}
+    quick_seeds: ClassVar[int] = 32
 
     largest_beta: float = Field(16.0, ge=2.0, le=30.0, description="largest inverse temperature β")
     perturbation: float = Field(0.003, gt=0.0, le=0.02, description="size ε of each ripple whose growth is measured")

@@ -55,6 +55,7 @@ class AttentionRandomQKV(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("log_spread",)
     quick: ClassVar[dict[str, object]] = {"tokens": 6, "d": 8, "betas": (0.5, 2.0), "horizon": 4.0}
+    quick_seeds: ClassVar[int] = 8
 
     betas: NumberList = Field((0.1, 0.5, 3.0), description="inverse temperatures β, at most four")
     tokens: int = Field(16, ge=4, le=128, description="number of tokens n")

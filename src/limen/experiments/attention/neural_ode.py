@@ -46,6 +46,7 @@ class NeuralODE(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("output", "scaled_error")
     quick: ClassVar[dict[str, float]] = {"depth": 64, "d": 3, "hidden": 8}
+    quick_seeds: ClassVar[int] = 16
 
     activation: Literal["tanh", "erf", "gelu", "softplus", "sigmoid"] = Field(
         "tanh", description="activation σ, smooth"

@@ -34,7 +34,7 @@ class BatchSize(SeveralTrainings):
     default_seeds: ClassVar[int] = 192
     quick: ClassVar[dict[str, Any]] = {"d": 40, "fractions": (1.0, 0.5), "rates": (0.2, 0.4), "passes": 2}
 
-    samples_per_dim: float = Field(4.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
+    samples_per_dim: float = Field(4.0, ge=0.01, le=100.0, description="samples per dimension δ = n/d")
     fractions: NumberList = Field((1.0, 0.5, 0.25, 0.125), description="batches, as fractions b of the sample")
     rates: NumberList = Field((0.1, 0.2, 0.4, 0.8, 1.6), description="steps η")
     passes: int = Field(4, ge=1, le=20, description="samples seen, in units of n")

@@ -42,13 +42,14 @@ class GradientDescentMeanField(Experiment):
     source: ClassVar[str] = "Feature-learning phase transitions"
     summary: ClassVar[str] = "Gradient descent on a fixed sample follows its mean-field theory, two times included."
     citations: ClassVar[tuple[str, ...]] = ("montanari2026", "celentano2021")
-    default_seeds: ClassVar[int] = 48
+    default_seeds: ClassVar[int] = 192
     compared: ClassVar[tuple[str, ...] | None] = (
         "train_loss", "test_loss", "overlap", "gram", "correlation", "second_layer"
     )  # fmt: skip
     quick: ClassVar[dict[str, Any]] = {
-        "d": 40, "steps": 4, "width": 1, "second_layer": (1.0,), "bias": (0.0,), "target": "z + z**2"
+        "d": 400, "steps": 4, "width": 1, "second_layer": (1.0,), "bias": (0.0,), "target": "tanh(2*z)"
     }  # fmt: skip
+    quick_seeds: ClassVar[int] = 512
 
     target: str = Field("tanh(2*z1) + tanh(z1*z2)", description="target: a name or a formula in z1, z2, ...")
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")

@@ -157,7 +157,7 @@ class Grokking(Experiment):
         losses = {"train_loss": train, "test_loss": test}
         dataset = xr.Dataset(
             {name: ((*along, "time"), values.mean(axis=2)[None]) for name, values in losses.items()}
-            | {"escape": ((*along, "start"), escape[None])},
+            | {"escape": ((*along, "start"), escape[None], {"undefined": "the run never escaped"})},
             coords={"seed": [seed], "size": list(self.sizes()), "ratio": list(self.samples_per_dim), "time": times},
             attrs={"d": self.d},
         )

@@ -53,6 +53,7 @@ class HessianDigits(Experiment):
     default_seeds: ClassVar[int] = 8
     compared: ClassVar[tuple[str, ...] | None] = ("initial_mean", "class_share")
     quick: ClassVar[dict[str, float]] = {"n": 60, "width": 16, "lanczos_steps": 25, "steps": 50}
+    quick_seeds: ClassVar[int] = 96
 
     n: int = Field(150, ge=30, le=1200, description="training images n, of 1797")
     width: int = Field(160, ge=4, le=1024, description="width of the hidden layers")

@@ -39,9 +39,10 @@ class SpikedTensorFlow(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "The phase portrait of SGD on a spiked tensor: two ends, and a divide between them."
     citations: ClassVar[tuple[str, ...]] = ("benarous2022",)
-    default_seeds: ClassVar[int] = 16
+    default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("overlap", "orthogonal_square")
     quick: ClassVar[dict[str, float]] = {"d": 1000, "runs": 2, "horizon": 0.5}
+    quick_seeds: ClassVar[int] = 48
 
     order: int = Field(3, ge=2, le=6, description="order k of the tensor")
     signal: float = Field(1.6, gt=0.0, le=50.0, description="strength λ of the spike, above the critical one")

@@ -43,7 +43,8 @@ class XorLottery(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2022",)
     default_seeds: ClassVar[int] = 16
     compared: ClassVar[tuple[str, ...] | None] = ("success",)
-    quick: ClassVar[dict[str, object]] = {"d": 40, "time": 20.0, "widths": (4,), "networks": 16, "noisy_networks": 4}
+    quick: ClassVar[dict[str, object]] = {"d": 40, "time": 60.0, "widths": (12,), "networks": 512, "noisy_networks": 4}
+    quick_seeds: ClassVar[int] = 24
 
     widths: NumberList = Field((4, 7, 12), description="widths K of the network, a list")
     sharpness: float = Field(20.0, ge=0.1, le=1e6, description="inverse noise variance λ of the second measurement")

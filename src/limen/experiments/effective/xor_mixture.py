@@ -45,6 +45,7 @@ class XorTraining(Experiment):
     default_seeds: ClassVar[int] = 48
     compared: ClassVar[tuple[str, ...] | None] = ("overlap", "second_layer", "orthogonal_gram")
     quick: ClassVar[dict[str, object]] = {"d": 60, "width": 2, "time": 10.0}
+    quick_seeds: ClassVar[int] = 384
 
     width: int = Field(4, ge=1, le=32, description="neurons K")
     sharpness: float = Field(10.0, ge=0.1, le=1e6, description="inverse noise variance λ")

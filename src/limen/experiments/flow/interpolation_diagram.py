@@ -54,7 +54,8 @@ class InterpolationDiagram(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("montanari2025",)
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("remaining_loss",)
-    quick: ClassVar[dict[str, Any]] = {"horizon": 1.0, "resolution": 4, "witness_width": 2, "d": 16}
+    quick: ClassVar[dict[str, Any]] = {"horizon": 1.0, "resolution": 4, "witness_width": 2, "d": 32}
+    quick_seeds: ClassVar[int] = 32
 
     horizon: float = Field(20.0, ge=0.5, le=1000.0, description="time t at which the train loss is looked at")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")

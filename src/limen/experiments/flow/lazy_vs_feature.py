@@ -70,9 +70,10 @@ class LazyVersusFeature(Experiment):
     default_seeds: ClassVar[int] = 64
     compared: ClassVar[tuple[str, ...] | None] = COMPARED
     quick: ClassVar[dict[str, Any]] = {
-        "width": 20, "scales": "0.3 1", "horizon": 5.0, "witness_width": 3, "witness_horizon": 3.0, "d": 18,
-        "tolerance": 0.05,
+        "width": 20, "scales": "0.3 1", "samples_per_parameter": 0.9, "horizon": 5.0, "witness_width": 3,
+        "witness_horizon": 3.0, "d": 48, "tolerance": 0.05,
     }  # fmt: skip
+    quick_seeds: ClassVar[int] = 40
 
     width: int = Field(100, ge=2, le=100_000, description="number m of neurons")
     scales: NumberList = Field((0.1, 0.2, 0.4, 0.7, 1.0), description="starts a₀/√m of the second layer")

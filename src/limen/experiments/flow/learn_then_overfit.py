@@ -54,8 +54,10 @@ class LearnThenOverfit(Experiment):
     default_seeds: ClassVar[int] = 96
     compared: ClassVar[tuple[str, ...] | None] = WITNESSED
     quick: ClassVar[dict[str, Any]] = {
-        "width": 20, "horizon": 20.0, "witness_width": 3, "witness_horizon": 3.0, "d": 18, "tolerance": 0.05,
+        "width": 20, "horizon": 20.0, "samples_per_parameter": 3.0, "witness_width": 3, "witness_horizon": 3.0, "d": 48,
+        "tolerance": 0.05,
     }  # fmt: skip
+    quick_seeds: ClassVar[int] = 64
 
     width: int = Field(200, ge=2, le=1_000_000, description="number m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, le=5.0, description="samples per parameter α = n/(md)")

@@ -55,11 +55,13 @@ class Unlearning(Experiment):
     source: ClassVar[str] = "Learning then overfitting"
     summary: ClassVar[str] = "At t ~ m a linear target is unlearnt; a target of degree 2 can hold the network."
     citations: ClassVar[tuple[str, ...]] = ("montanari2025",)
-    default_seeds: ClassVar[int] = 96
+    default_seeds: ClassVar[int] = 128
     compared: ClassVar[tuple[str, ...] | None] = WITNESSED
     quick: ClassVar[dict[str, Any]] = {
-        "widths": "10 20", "horizon": 1.0, "witness_width": 3, "witness_horizon": 3.0, "d": 18, "tolerance": 0.05,
+        "widths": "10 20", "samples_per_parameter": 0.9, "horizon": 1.0, "witness_width": 3, "witness_horizon": 3.0,
+        "d": 48, "tolerance": 0.05,
     }  # fmt: skip
+    quick_seeds: ClassVar[int] = 96
 
     widths: NumberList = Field((100.0, 2000.0), description="numbers m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, lt=1.0, description="samples per parameter α = n/(md)")

@@ -37,9 +37,10 @@ class DoubleDescent(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Least squares risk peaks where the fit begins to interpolate, then falls again."
     citations: ClassVar[tuple[str, ...]] = ("hastie2022", "belkin2019")
-    default_seeds: ClassVar[int] = 120
+    default_seeds: ClassVar[int] = 512
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse", "bias_mse", "train_mse")
-    quick: ClassVar[dict[str, float]] = {"d": 60}
+    quick: ClassVar[dict[str, float]] = {"d": 150}
+    quick_seeds: ClassVar[int] = 768
 
     noise: float = Field(0.2, gt=0.0, le=100.0, description="variance σ² of the label noise")
     signal: float = Field(1.0, gt=0.0, le=100.0, description="squared norm r² of the coefficients")

@@ -41,14 +41,15 @@ class InterpolatingSmoother(Experiment):
     summary: ClassVar[str] = "A singular kernel fits all labels exactly and attains the minimax rate."
     citations: ClassVar[tuple[str, ...]] = ("belkin2019interpolation",)
     size_field: ClassVar[str] = "samples"
-    default_seeds: ClassVar[int] = 240
+    default_seeds: ClassVar[int] = 512
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse",)
-    quick: ClassVar[dict[str, float]] = {"samples": 1600}
+    quick: ClassVar[dict[str, float]] = {"samples": 8000}
+    quick_seeds: ClassVar[int] = 512
 
     dimension: int = Field(2, ge=1, le=4, description="dimension d of the inputs, uniform on the unit cube")
     exponent: float = Field(0.5, gt=0.0, lt=2.0, description="strength a of the singularity, below d/2")
     smoothness: float = Field(1.0, gt=0.0, le=2.0, description="exponent β of the target L|x − x₀|^β")
-    height: float = Field(1.0, gt=0.0, le=100.0, description="height L of the target")
+    height: float = Field(1.0, ge=1e-6, le=100.0, description="height L of the target")
     noise: float = Field(0.25, gt=0.0, le=100.0, description="variance σ² of the label noise")
     bandwidth: float = Field(1.0, gt=0.1, le=5.0, description="factor c of the bandwidth h = c n^(−1/(2β+d))")
     samples: int = Field(8_000, ge=800, le=1_000_000, description="largest number n of samples")

@@ -43,6 +43,7 @@ class LinearizedTraining(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("train_output", "test_output")
     quick: ClassVar[dict[str, float]] = {"width": 32, "horizon": 10.0, "samples": 5}
+    quick_seeds: ClassVar[int] = 16
 
     activation: Literal["erf", "tanh", "relu", "gelu"] = Field("erf", description="activation σ of the hidden layers")
     depth: int = Field(2, ge=2, le=5, description="number L of weight layers")

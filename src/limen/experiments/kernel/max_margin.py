@@ -22,6 +22,7 @@ from limen.theory.kernel.classification.max_margin import margin_asymptotics
 EARLIEST_TIME, POINTS = 20.0, 13
 FAR = 60
 SHOWN = 3
+UNKNOWN = "the support does not span the data"
 
 
 class MaxMarginFlow(Experiment):
@@ -49,6 +50,7 @@ class MaxMarginFlow(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("margin", "direction_error", "time_times_loss")
     quick: ClassVar[dict[str, float]] = {"d": 2, "samples": 8, "latest_log_time": 20.0, "longest_descent": 200.0}
+    quick_seeds: ClassVar[int] = 12
 
     d: int = Field(3, ge=2, le=20, description="dimension d of the inputs")
     samples: int = Field(30, ge=2, le=300, description="number n of labelled points")
@@ -93,7 +95,7 @@ class MaxMarginFlow(Experiment):
                     name: (("seed", "far_log_time" if name.startswith("flow_") else "log_time"), np.array(rows))
                     for name, rows in curves.items()
                 },
-                **{name: ("seed", constants[:, i]) for i, name in enumerate(names)},
+                **{name: ("seed", constants[:, i], {"undefined": UNKNOWN}) for i, name in enumerate(names)},
             },
             coords={"log_time": near, "far_log_time": far, "seed": list(seeds)},
         )

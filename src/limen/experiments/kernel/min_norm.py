@@ -40,9 +40,10 @@ class MinNorm(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Descent on least squares ends at the interpolator nearest to its start."
     citations: ClassVar[tuple[str, ...]] = ("hastie2022", "ali2019")
-    default_seeds: ClassVar[int] = 160
+    default_seeds: ClassVar[int] = 512
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse", "squared_displacement", "path_excess_mse")
-    quick: ClassVar[dict[str, float]] = {"d": 60}
+    quick: ClassVar[dict[str, float]] = {"d": 240}
+    quick_seeds: ClassVar[int] = 384
 
     ratio: float = Field(3.0, ge=1.3, le=20.0, description="parameters per sample γ = p/n, above 1")
     noise: float = Field(0.3, ge=0.0, le=100.0, description="variance σ² of the label noise")

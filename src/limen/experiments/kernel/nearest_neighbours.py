@@ -38,9 +38,10 @@ class NearestNeighbours(Experiment):
     summary: ClassVar[str] = "Few neighbours keep the noise, many blur the target; the best number lies between."
     citations: ClassVar[tuple[str, ...]] = ("cover1967", "gyorfi2002")
     size_field: ClassVar[str] = "samples"
-    default_seeds: ClassVar[int] = 200
+    default_seeds: ClassVar[int] = 768
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse", "bias", "variance_mse")
     quick: ClassVar[dict[str, float]] = {"samples": 1000}
+    quick_seeds: ClassVar[int] = 384
 
     dimension: int = Field(2, ge=1, le=4, description="dimension d of the inputs")
     noise: float = Field(1.0, ge=0.0, le=100.0, description="variance σ² of the label noise")

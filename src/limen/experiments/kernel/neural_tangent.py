@@ -38,9 +38,10 @@ class NeuralTangent(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Tangent features peak at Nd = n and approach their kernel as neurons are added."
     citations: ClassVar[tuple[str, ...]] = ("montanari2022", "jacot2018")
-    default_seeds: ClassVar[int] = 80
+    default_seeds: ClassVar[int] = 256
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse",)
-    quick: ClassVar[dict[str, float]] = {"d": 20, "neurons": 60}
+    quick: ClassVar[dict[str, float]] = {"d": 60, "neurons": 300}
+    quick_seeds: ClassVar[int] = 96
 
     samples_per_dim: float = Field(3.0, ge=1.0, le=20.0, description="samples per dimension n/d of the left panel")
     activation: Literal["erf", "tanh", "gelu", "softplus"] = Field("erf", description="smooth activation σ")

@@ -34,9 +34,10 @@ class NTKConvergence(Experiment):
     summary: ClassVar[str] = "The tangent kernel of one network deviates from its limit like one over root width."
     citations: ClassVar[tuple[str, ...]] = ("jacot2018", "lee2019")
     size_field: ClassVar[str] = "width"
-    default_seeds: ClassVar[int] = 40
+    default_seeds: ClassVar[int] = 128
     compared: ClassVar[tuple[str, ...] | None] = ("tangent_kernel",)
-    quick: ClassVar[dict[str, float]] = {"width": 64}
+    quick: ClassVar[dict[str, float]] = {"width": 256}
+    quick_seeds: ClassVar[int] = 192
 
     activation: Literal["relu", "erf", "tanh", "gelu"] = Field("relu", description="activation σ of the hidden layers")
     depth: int = Field(3, ge=2, le=8, description="number L of weight layers")

@@ -39,9 +39,10 @@ class Perceptron(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Random labels are separable up to two points per dimension; the margin bounds mistakes."
     citations: ClassVar[tuple[str, ...]] = ("cover1965", "novikoff1962")
-    default_seeds: ClassVar[int] = 120
+    default_seeds: ClassVar[int] = 500
     compared: ClassVar[tuple[str, ...] | None] = ("separable_fraction",)
     quick: ClassVar[dict[str, float]] = {"d": 8}
+    quick_seeds: ClassVar[int] = 500
 
     d: int = Field(20, ge=4, le=200, description="dimension d of the points")
     samples_per_dim: float = Field(2.0, gt=0.0, le=50.0, description="points per dimension n/d shown to the perceptron")

@@ -38,8 +38,9 @@ class RandomFeaturesPeak(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Test error of random features peaks at N = n unless the ridge prevents it."
     citations: ClassVar[tuple[str, ...]] = ("mei2022", "belkin2019")
-    default_seeds: ClassVar[int] = 200
-    quick: ClassVar[dict[str, float]] = {"d": 20}
+    default_seeds: ClassVar[int] = 512
+    quick: ClassVar[dict[str, object]] = {"d": 80, "ridges": (0.1, 1.0)}
+    quick_seeds: ClassVar[int] = 384
 
     samples_per_dim: float = Field(2.5, gt=0.0, le=20.0, description="samples per dimension n/d")
     activation: Literal["relu", "tanh", "erf"] = Field("relu", description="activation σ of the features")

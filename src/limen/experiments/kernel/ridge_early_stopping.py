@@ -33,12 +33,13 @@ class RidgeEarlyStopping(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Gradient flow stopped in time is almost as good as the best ridge."
     citations: ClassVar[tuple[str, ...]] = ("ali2019", "dobriban2018", "advani2020")
-    default_seeds: ClassVar[int] = 400
-    quick: ClassVar[dict[str, float]] = {"d": 60}
+    default_seeds: ClassVar[int] = 768
+    quick: ClassVar[dict[str, float]] = {"d": 200, "last_time": 5.0}
+    quick_seeds: ClassVar[int] = 1000
 
     ratio: float = Field(1.5, gt=0.0, le=20.0, description="dimensions per sample γ = p/n")
-    noise: float = Field(0.5, gt=0.0, le=100.0, description="variance σ² of the label noise")
-    signal: float = Field(1.0, gt=0.0, le=100.0, description="squared norm r² of the coefficients")
+    noise: float = Field(0.5, ge=1e-9, le=100.0, description="variance σ² of the label noise")
+    signal: float = Field(1.0, ge=1e-9, le=100.0, description="squared norm r² of the coefficients")
     last_time: float = Field(50.0, gt=1.0, le=10_000.0, description="last time t of the flow, and of 1/λ")
     d: int = Field(200, ge=10, le=4_000, description="dimension p of the inputs; samples are p/γ")
 

@@ -37,9 +37,10 @@ class UniformConvergence(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "The uniform deviation over a ball is many times the gap of the least squares fit in it."
     citations: ClassVar[tuple[str, ...]] = ("bartlett2002", "nagarajan2019", "hastie2022")
-    default_seeds: ClassVar[int] = 120
+    default_seeds: ClassVar[int] = 256
     compared: ClassVar[tuple[str, ...] | None] = VARIABLES
-    quick: ClassVar[dict[str, float]] = {"d": 40}
+    quick: ClassVar[dict[str, float]] = {"d": 150}
+    quick_seeds: ClassVar[int] = 256
 
     noise: float = Field(0.25, ge=0.0, le=100.0, description="variance σ² of the label noise")
     signal: float = Field(1.0, gt=0.0, le=10.0, description="norm r of the coefficients")

@@ -55,7 +55,8 @@ class CommitteeSGD(Experiment):
     default_seeds: ClassVar[int] = 32
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("own_overlap", "other_overlap", "excess_risk")
-    quick: ClassVar[dict[str, float]] = {"d": 60, "horizon": 5.0, "rate": 1.0}
+    quick: ClassVar[dict[str, float]] = {"d": 300, "horizon": 5.0, "rate": 1.0}
+    quick_seeds: ClassVar[int] = 48
 
     activation: Annotated[str, AfterValidator(_named)] = Field(
         "saad-solla", description="activation σ of students and teachers, a name or a formula in z"

@@ -51,7 +51,8 @@ class EscapeMediocrity(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("arnaboldi2023escaping",)
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("exit_samples",)
-    quick: ClassVar[dict[str, float]] = {"d": 500, "fraction": 0.05, "width": 1}
+    quick: ClassVar[dict[str, float]] = {"d": 40_000, "fraction": 0.05, "width": 1}
+    quick_seeds: ClassVar[int] = 48
 
     d: int = Field(3000, ge=500, le=10**9, description="dimension of the inputs")
     noise: float = Field(0.0, ge=0.0, le=4.0, description="variance Δ of the label noise")
@@ -97,9 +98,11 @@ class EscapeMediocrity(Experiment):
             "width_curve": [(int(p), best_rate(int(p), self.noise)) for p in CURVE_WIDTHS],
         }
         for curve, along in curves.items():
+            small = {"undefined": "d * fraction is too small for the law"}
             for average in AVERAGES:
-                found[f"{curve}_{average}"] = (curve, np.array([self._mean(p, rate, average) for p, rate in along]))
-            found[f"{curve}_window"] = (curve, np.array([self._stopped(p, rate) for p, rate in along]))
+                means = np.array([self._mean(p, rate, average) for p, rate in along])
+                found[f"{curve}_{average}"] = (curve, means, small)
+            found[f"{curve}_window"] = (curve, np.array([self._stopped(p, rate) for p, rate in along]), small)
         for average in ("noise", "quenched"):
             found[f"law_{average}"] = ("quantile", _quantiles(self._law(self.width, best, average), QUANTILES))
         axes = {"rate_curve": CURVE_MULTIPLES * best, "width_curve": CURVE_WIDTHS, "quantile": QUANTILES}

@@ -42,6 +42,7 @@ class IncrementalLearning(Experiment):
     default_seeds: ClassVar[int] = 20
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
     quick: ClassVar[dict[str, Any]] = {"widths": "5 10", "d": 12, "epsilon": 0.05, "rate": 0.002}
+    quick_seeds: ClassVar[int] = 192
 
     epsilon: float = Field(0.01, ge=1e-3, le=10.0, description="time scale ε of the second layer against the first")
     widths: NumberList = Field((10.0, 30.0), description="numbers of neurons m")

@@ -46,7 +46,10 @@ class MeanFieldCommittee(Experiment):
     default_seeds: ClassVar[int] = 12
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk", "alignment", "orthogonal_norm")
-    quick: ClassVar[dict[str, Any]] = {"widths": "4 8", "d": 16, "horizon": 0.5}
+    quick: ClassVar[dict[str, Any]] = {
+        "activation": "tanh", "widths": "10 20", "d": 100, "rate": 0.5, "horizon": 1.0
+    }  # fmt: skip
+    quick_seeds: ClassVar[int] = 12
 
     activation: Literal["square", "relu", "tanh"] = Field("square", description="activation of students and teachers σ")
     widths: NumberList = Field((20.0, 40.0, 80.0), description="numbers of students p")

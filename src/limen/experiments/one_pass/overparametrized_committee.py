@@ -46,6 +46,7 @@ class OverparametrizedCommittee(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
     quick: ClassVar[dict[str, Any]] = {"teachers": 2, "ratios": "1 2", "d": 8, "horizon": 50.0}
+    quick_seeds: ClassVar[int] = 16
 
     teachers: int = Field(8, ge=1, le=15, description="number k of teachers")
     ratios: NumberList = Field((1.0, 1.25, 2.0), description="students per teacher p/k, each at least 1")

@@ -34,7 +34,8 @@ class PhaseRetrievalSGD(Experiment):
     default_seeds: ClassVar[int] = 500
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
-    quick: ClassVar[dict[str, float]] = {"d": 60, "rate": 0.08}
+    quick: ClassVar[dict[str, float]] = {"d": 200, "rate": 0.04}
+    quick_seeds: ClassVar[int] = 256
 
     rate: float = Field(0.05, gt=0.0, le=0.5, description="learning rate γ (step γ/d on unit-norm weights)")
     noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")

@@ -35,12 +35,13 @@ class SGDNoise(Experiment):
     source: ClassVar[str] = "Dimension-free limits of SGD"
     summary: ClassVar[str] = "An overlap under one-pass SGD: its equation, its diffusion and its exact law."
     citations: ClassVar[tuple[str, ...]] = ("arnaboldi2023escaping",)
-    default_seeds: ClassVar[int] = 64
+    default_seeds: ClassVar[int] = 192
     compared: ClassVar[tuple[str, ...] | None] = VARIABLES
-    quick: ClassVar[dict[str, float]] = {"d": 100, "runs": 20}
+    quick: ClassVar[dict[str, float]] = {"d": 200, "runs": 100}
+    quick_seeds: ClassVar[int] = 384
 
     d: int = Field(600, ge=20, le=10**7, description="dimension of the inputs")
-    rate: float = Field(0.08, gt=0.0, le=0.15, description="learning rate γ")
+    rate: float = Field(0.08, ge=1e-4, le=0.15, description="learning rate γ")
     noise: float = Field(0.3, ge=0.0, le=5.0, description="variance Δ of the label noise")
     start: float = Field(0.3, ge=0.05, le=0.95, description="initial overlap m₀")
     horizon: float = Field(0.4, ge=0.1, le=10.0, description="last time, in samples times γ/d")

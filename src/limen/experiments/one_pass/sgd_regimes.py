@@ -46,7 +46,8 @@ class SGDRegimes(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("veiga2022", "saad1995")
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
-    quick: ClassVar[dict[str, float]] = {"d": 40, "horizon": 1.0, "kappa": 0.0}
+    quick: ClassVar[dict[str, float]] = {"d": 600, "horizon": 1.0, "kappa": 0.0}
+    quick_seeds: ClassVar[int] = 128
 
     kappa: float = Field(0.2, ge=0.0, le=0.5, description="exponent κ of the width, p = d^κ")
     noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")

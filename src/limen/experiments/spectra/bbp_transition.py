@@ -35,9 +35,10 @@ class BBPTransition(Experiment):
     source: ClassVar[str] = "Mathematics of large models"
     summary: ClassVar[str] = "A planted direction shows in the spectrum only above a sharp strength."
     citations: ClassVar[tuple[str, ...]] = ("baik2005", "paul2007", "ledoit2011", "johnstone2001")
-    default_seeds: ClassVar[int] = 64
+    default_seeds: ClassVar[int] = 512
     compared: ClassVar[tuple[str, ...] | None] = ("top_eigenvalue", "squared_overlap")
-    quick: ClassVar[dict[str, float]] = {"d": 120}
+    quick: ClassVar[dict[str, float]] = {"d": 250}
+    quick_seeds: ClassVar[int] = 256
 
     ratio: float = Field(0.5, gt=0.0, le=10.0, description="dimensions per sample γ = p/n")
     strongest: float = Field(4.0, gt=1.0, le=1000.0, description="largest spike ℓ")

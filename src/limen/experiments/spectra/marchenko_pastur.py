@@ -37,9 +37,10 @@ class MarchenkoPasturBulk(Experiment):
     source: ClassVar[str] = "Mathematics of large models"
     summary: ClassVar[str] = "Population eigenvalues spread into bands with sharp edges."
     citations: ClassVar[tuple[str, ...]] = ("marchenko1967", "silverstein1995", "johnstone2001")
-    default_seeds: ClassVar[int] = 32
+    default_seeds: ClassVar[int] = 48
     compared: ClassVar[tuple[str, ...] | None] = ("distribution", "edge_eigenvalue")
     quick: ClassVar[dict[str, float]] = {"d": 100}
+    quick_seeds: ClassVar[int] = 48
 
     ratio: float = Field(0.3, gt=0.0, le=20.0, description="dimensions per sample γ = p/n")
     values: NumberList = Field((1.0, 4.0, 10.0), description="population eigenvalues s, e.g. '1, 4, 10'")

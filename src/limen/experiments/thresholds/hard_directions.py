@@ -44,7 +44,10 @@ class HardDirections(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("montanari2026", "abbe2022")
     default_seeds: ClassVar[int] = 40
     compared: ClassVar[tuple[str, ...] | None] = ("hard_length", "amplification", "easy_overlap")
-    quick: ClassVar[dict[str, object]] = {"d": 60, "steps": 3, "runs": 4}
+    quick: ClassVar[dict[str, object]] = {
+        "d": 400, "steps": 2, "runs": 32, "target": "tanh(z1) + 2*tanh(z2**2/2)"
+    }  # fmt: skip
+    quick_seeds: ClassVar[int] = 512
 
     target: str = Field("z1 + z2**2", description="target with a hard direction: a name or a formula in z1, z2, ...")
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")
@@ -101,7 +104,11 @@ class HardDirections(Experiment):
                 "amplification": ("time", amplification.mean(axis=1)),
                 "easy_overlap": (("time", "easy"), result.dataset.overlap.values[:, 0] @ subspace.easy_basis),
                 "square_length": ("time", result.dataset.gram.values[:, 0, 0]),
-                "singular_value": (("stage", "place"), _padded(subspace.singular_values)),
+                "singular_value": (
+                    ("stage", "place"),
+                    _padded(subspace.singular_values),
+                    {"undefined": "the stage has fewer directions"},
+                ),
                 "singular_error": ("stage", np.array(subspace.errors)),
             },
             coords={"time": self.times()},

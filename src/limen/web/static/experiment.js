@@ -42,8 +42,8 @@ class View {
     this.plots = new Plots(this.part(".panels"));
     this.part("#simulate").addEventListener("click", () => this.simulate());
     this.part("#cancel").addEventListener("click", () => this.cancel());
-    this.part("#reset").addEventListener("click", () => this.preset({}));
-    this.part("#quick").addEventListener("click", () => this.preset(schema.quick));
+    this.part("#reset").addEventListener("click", () => this.preset({}, schema.seeds.default));
+    this.part("#quick").addEventListener("click", () => this.preset(schema.quick, schema.seeds.quick));
     this.part("#link").addEventListener("click", () => this.share());
     this.part("#pin").addEventListener("click", () => this.pin());
     this.part("#unpin").addEventListener("click", () => this.unpin());
@@ -77,8 +77,9 @@ class View {
     else if (event.key === "Enter" && event.target.closest?.(".controls")) this.simulate();
   }
 
-  preset(values) {
+  preset(values, seeds) {
     this.controls.fill(values);
+    this.seeds.value = seeds;
     this.moved();
   }
 
