@@ -48,8 +48,8 @@ class OutlierEmergence(Experiment):
     summary: ClassVar[str] = "Outliers of a test Hessian appear one by one as the test set grows."
     citations: ClassVar[tuple[str, ...]] = ("benarous2023", "baik2005")
     default_seeds: ClassVar[int] = 32
-    quick: ClassVar[dict[str, object]] = {"d": 160, "classes": 2, "time": 2.0, "ratios": (1.0, 4.0)}
-    quick_seeds: ClassVar[int] = 384
+    quick: ClassVar[dict[str, object]] = {"d": 320, "classes": 2, "time": 2.0, "ratios": (1.0, 4.0)}
+    quick_seeds: ClassVar[int] = 192
 
     classes: int = Field(3, ge=2, le=12, description="classes k")
     sharpness: float = Field(5.0, ge=0.1, le=1e6, description="inverse noise variance λ")

@@ -49,8 +49,8 @@ class SpectralAlignment(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2023",)
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("alignment_squared", "leading_sum")
-    quick: ClassVar[dict[str, object]] = {"d": 160, "classes": 2, "time": 4.0, "records": 3}
-    quick_seeds: ClassVar[int] = 96
+    quick: ClassVar[dict[str, object]] = {"d": 320, "classes": 2, "time": 4.0, "records": 3}
+    quick_seeds: ClassVar[int] = 48
 
     classes: int = Field(3, ge=2, le=20, description="classes k")
     sharpness: float = Field(10.0, ge=0.1, le=1e6, description="inverse noise variance λ")

@@ -43,7 +43,7 @@ class XorLottery(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2022",)
     default_seeds: ClassVar[int] = 16
     compared: ClassVar[tuple[str, ...] | None] = ("success",)
-    quick: ClassVar[dict[str, object]] = {"d": 40, "time": 60.0, "widths": (12,), "networks": 512, "noisy_networks": 4}
+    quick: ClassVar[dict[str, object]] = {"d": 160, "time": 60.0, "widths": (12,), "networks": 256, "noisy_networks": 4}
     quick_seeds: ClassVar[int] = 24
 
     widths: NumberList = Field((4, 7, 12), description="widths K of the network, a list")

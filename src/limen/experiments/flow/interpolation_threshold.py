@@ -56,8 +56,8 @@ class InterpolationThreshold(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("montanari2025",)
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("remaining_loss",)
-    quick: ClassVar[dict[str, Any]] = {"horizon": 20.0, "witness_width": 2, "witness_horizon": 3.0, "d": 48}
-    quick_seeds: ClassVar[int] = 64
+    quick: ClassVar[dict[str, Any]] = {"horizon": 20.0, "witness_width": 2, "witness_horizon": 3.0, "d": 64}
+    quick_seeds: ClassVar[int] = 48
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
