@@ -16,9 +16,9 @@ from limen.result import merge
 
 # Experiment, seeds, the widest band allowed, and changes of parameters that make the theory wrong.
 CASES = {
-    "marchenko-pastur": (MarchenkoPasturBulk(d=200), 16, 0.05, [{"ratio": 0.33}, {"values": (1.0, 4.0, 11.0)}]),
+    "marchenko-pastur": (MarchenkoPasturBulk(d=200), 48, 0.05, [{"ratio": 0.33}, {"values": (1.0, 4.0, 11.0)}]),
     "marchenko-pastur, more dimensions than samples": (
-        MarchenkoPasturBulk(d=200, ratio=2.0, values="1", weights="1"), 16, 0.05, [{"ratio": 2.2}],
+        MarchenkoPasturBulk(d=200, ratio=2.0, values="1", weights="1"), 48, 0.05, [{"ratio": 2.2}],
     ),
     "bbp-transition": (BBPTransition(d=200), 48, 0.09, [{"ratio": 0.55}]),
     "double-descent": (DoubleDescent(d=100), 60, 0.1, [{"noise": 0.1}, {"signal": 1.1}]),

@@ -42,11 +42,12 @@ class DoubleDescentDigits(Experiment):
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("test_mse", "train_mse")
     quick: ClassVar[dict[str, float]] = {"n": 200, "images": 500, "largest_width": 8, "steps": 50}
+    quick_seeds: ClassVar[int] = 24
 
     n: int = Field(400, ge=50, le=1200, description="training images n")
     images: int = Field(1000, ge=100, le=1797, description="images of the set, the others are for testing")
     corruption: float = Field(0.2, ge=0.0, le=1.0, description="part q of the training labels replaced at random")
-    ridge: float = Field(0.003, gt=0.0, le=100.0, description="ridge δ of the random features regression")
+    ridge: float = Field(0.003, ge=1e-6, le=100.0, description="ridge δ of the random features regression")
     largest_ratio: float = Field(4.0, ge=2.0, le=20.0, description="largest number of features N, in units of n")
     draws: int = Field(40, ge=1, le=2000, description="random features regressions per seed, each on its own images")
     largest_width: int = Field(128, ge=4, le=1024, description="largest width of the trained network")

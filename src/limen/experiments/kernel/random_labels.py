@@ -42,6 +42,7 @@ class RandomLabels(Experiment):
     default_seeds: ClassVar[int] = 12
     compared: ClassVar[tuple[str, ...] | None] = ("test_mse", "train_mse")
     quick: ClassVar[dict[str, float]] = {"n": 200, "images": 500, "draws": 50, "width": 64, "levels": 3, "steps": 400}
+    quick_seeds: ClassVar[int] = 12
 
     n: int = Field(300, ge=50, le=1200, description="training images n")
     images: int = Field(1000, ge=100, le=1797, description="images of the set, the others are for testing")
