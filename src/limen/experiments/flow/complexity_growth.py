@@ -53,9 +53,9 @@ class ComplexityGrowth(Experiment):
     compared: ClassVar[tuple[str, ...] | None] = COMPARED
     quick: ClassVar[dict[str, Any]] = {
         "samples_per_parameter": 0.9, "largest_width": 100, "horizon": 0.3, "witness_width": 2, "witness_horizon": 6.0,
-        "d": 48,
+        "d": 96,
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 96
+    quick_seeds: ClassVar[int] = 40
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
