@@ -110,8 +110,8 @@ class WeakRecovery(Experiment):
         found = []
         for i, k in enumerate(PARTS):
             places = range(len(TIMES_MORE) * i, len(TIMES_MORE) * (i + 1))
-            witnesses = ([self._scaled(result, theory, k, at) for at in places] for result in (theory, simulation))
-            found += compare(*witnesses).variables
+            expected, runs = ([self._scaled(one, theory, k, at) for at in places] for one in (theory, simulation))
+            found += compare(expected, runs).variables
         return judge([variable.measured for variable in found], (self.d,), RESOLUTION, TOLERANCE)
 
     def _scaled(self, result: Result, theory: Result, k: int, at: int) -> Result:

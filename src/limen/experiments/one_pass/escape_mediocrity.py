@@ -90,7 +90,8 @@ class EscapeMediocrity(Experiment):
             return float("nan")
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        found = {"exit_samples": ("point", np.array([self._stopped(p, rate) for p, rate in self.points()]))}
+        exits = np.array([self._stopped(p, rate) for p, rate in self.points()])
+        found: dict[str, tuple[Any, ...]] = {"exit_samples": ("point", exits)}
         best = best_rate(self.width, self.noise)
         left_out = len(self._wanted()) - len(self.points())
         curves = {
