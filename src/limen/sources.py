@@ -31,7 +31,7 @@ CHANGES_NO_NUMBER = frozenset(
     }
 )
 GALLERY = "experiments"
-SHOWN = frozenset({f"{GALLERY}/{name}.py" for name in ("figure", "number", "default_panels")})
+SHOWN = frozenset({f"{GALLERY}/{name}.py" for name in ("figure", "number", "default_panels", "curve", "typeset")})
 MOST_REMEMBERED = 2000
 
 

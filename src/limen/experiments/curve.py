@@ -59,12 +59,6 @@ class Curve:
         return self.series.format(value) if self.series else f"{dim.replace('_', ' ')} {value}"
 
 
-def shared(theory: xr.Dataset, simulation: xr.Dataset | None) -> tuple[str, ...]:
-    """Variables with at most two dimensions beside the seeds that both witnesses have, in the theory's order."""
-    both = theory.data_vars if simulation is None else [name for name in theory.data_vars if name in simulation]
-    return tuple(str(name) for name in both if 1 <= len(set(theory[name].dims) - {"seed"}) <= 2)
-
-
 def _numbers(array: xr.DataArray, dim: str) -> np.ndarray:
     """The coordinate along a dimension, or places in order where it has none that is a number."""
     values = array[dim].values

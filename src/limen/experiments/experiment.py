@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from limen.comparison import Comparison, compare
-from limen.experiments.curve import Curve, shared
+from limen.experiments.curve import Curve
+from limen.experiments.default_panels import default_figure
 from limen.experiments.figure import Figure, witnesses
 from limen.experiments.number import Number
 from limen.method import answered
@@ -107,9 +108,12 @@ class Experiment(Spec):
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         """The panels under their title: by default `panels`, or the variables that are compared."""
+        if not self.panels:
+            results = [theory] if simulation is None else [theory, simulation]
+            curves = [name for name in self.compared or () if set(theory.dataset[name].dims) - {"seed"}]
+            return replace(default_figure(results, variables=curves or None), title=self.title())
         datasets = theory.dataset, None if simulation is None else simulation.dataset
-        names = self.compared or shared(*datasets)
-        return Figure([curve.panel(*datasets) for curve in self.panels or map(Curve, names)], self.title())
+        return Figure([curve.panel(*datasets) for curve in self.panels], self.title())
 
     def title(self) -> str:
         """The title of the figure: by default the name and the size."""
