@@ -50,6 +50,8 @@ class Refined:
     crowded: bool = False
 
 
+# What is not finite is found out by its size: no warnings on the way.
+@np.errstate(over="ignore", invalid="ignore")
 def refine(
     integrand: Callable[[np.ndarray, np.ndarray], np.ndarray],
     low: np.ndarray,

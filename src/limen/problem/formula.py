@@ -171,7 +171,8 @@ def _constant(node: ast.expr) -> float | None:
 def _number(node: ast.expr) -> float | None:
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-            return float(value)
+            # Whole numbers beyond all floats are as good as infinite.
+            return float(value) if abs(value) < LARGEST_NUMBER else float("inf")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             inner = _number(operand)
             return None if inner is None else -inner
