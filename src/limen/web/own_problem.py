@@ -64,7 +64,7 @@ def checked_problem(given: Any, changes: Any, limits: Limits) -> dict[str, Any]:
         "text": text,
         "python": python_text(problem, read.run.get("times", TIMES), read.run.get("d", SIZE)),
         "controls": _controls(problem),
-        "has_size": hasattr(problem, "d"),
+        "has_size": getattr(problem, "d", None) is not None,
     }
 
 
@@ -89,7 +89,7 @@ def problem_parameters(given: Any, limits: Limits) -> dict[str, Any]:
     parameters: dict[str, Any] = {"problem": read.problem.describe(), "times": float(times)}
     named = {"theory_name": read.run.get("theory"), "simulator_name": read.run.get("simulator")}
     parameters |= {name: value for name, value in named.items() if value is not None}
-    return parameters if hasattr(read.problem, "d") else {**parameters, "d": size}
+    return parameters if getattr(read.problem, "d", None) is not None else {**parameters, "d": size}
 
 
 def read_text(given: Any, limits: Limits) -> ProblemFile:

@@ -13,7 +13,7 @@ NARROW = 88
 
 def python_text(problem: Spec, times: Any = 20, d: int | None = 400, seeds: int = 8) -> str:
     """A script that poses, predicts, simulates and compares; fields at their defaults are left out."""
-    size = "" if d is None or hasattr(problem, "d") else f"d={d}, "
+    size = "" if d is None or getattr(problem, "d", None) is not None else f"d={d}, "
     return "\n".join(
         [
             "import limen",

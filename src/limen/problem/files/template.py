@@ -63,7 +63,7 @@ def problem_text(problem: Spec, run: dict[str, Any] | None = None) -> str:
             ("theory", "the theory to use; by default the first that applies", "name"),
             ("simulator", "the simulator to use; by default the first that applies", "name"),
         )
-        if not (name == "d" and hasattr(problem, "d"))
+        if not (name == "d" and getattr(problem, "d", None) is not None)
     ]
     return "\n".join(lines) + "\n"
 
