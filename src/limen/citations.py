@@ -55,7 +55,7 @@ BIBTEX = {
   journal = {arXiv preprint arXiv:2210.06591}, year = {2022}
 }""",
     "cohen2021": """@inproceedings{cohen2021,
-  author = {Cohen, Jeremy and Kaur, Simran and Li, Yuanzhi and Kolter, J. Zico and Talwalkar, Ameet},
+  author = {Cohen, Jeremy M. and Kaur, Simran and Li, Yuanzhi and Kolter, J. Zico and Talwalkar, Ameet},
   title = {Gradient descent on neural networks typically occurs at the edge of stability},
   booktitle = {International Conference on Learning Representations}, year = {2021}
 }""",
@@ -351,7 +351,7 @@ _COMPARED_WITH = {
         arnaboldi2023high benarous2022 sagun2017 geshkovski2023 criscitiello2024 bruno2024 polyanskiy2025
         cohen2021""",
     "proceedings page": """
-        benarous2023""",
+        benarous2023 cohen2021""",
     "author's page": """
         soven1967""",
     "public bibliography": """

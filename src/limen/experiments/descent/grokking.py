@@ -249,7 +249,8 @@ class Grokking(Experiment):
         return marks
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
-        """Losses and escapes at the largest size; medians and spreads of the escape time at both, where finite."""
+        """Losses and escapes at the largest size; medians and spreads of the escape time at both, NaN where half
+        of the runs, or a quarter, do not escape."""
         if "seed" in dataset.dims:
             runs = dataset.escape.transpose("size", "ratio", ...).values.reshape(2, len(self.samples_per_dim), -1)
             quartiles = np.moveaxis(np.quantile(runs, (0.25, 0.5, 0.75), axis=-1, method="nearest"), 0, -1)
@@ -264,10 +265,9 @@ class Grokking(Experiment):
             found[f"largest_gap_{ratio:g}"] = Number((test - train).max(), f"largest gap of test and train loss, {at}")
             found[f"escaped_{ratio:g}"] = Number(escaped[-1, i], f"part of the runs that learnt, {at}")
             for d, times in zip(self.sizes(), quartiles[:, i], strict=True):
-                if np.isfinite(times[1]):
-                    words = f"median step of the escape, {at}, d = {d}"
-                    found[f"median_escape_{ratio:g}_d{d}"] = Number(times[1], words, "steps")
-                if np.isfinite(times).all():
-                    words = f"spread of the escape between quartiles, {at}, d = {d}"
-                    found[f"escape_spread_{ratio:g}_d{d}"] = Number(times[2] - times[0], words, "steps")
+                half, spread = times[1], times[2] - times[0] if np.isfinite(times).all() else np.nan
+                words = f"median step of the escape, {at}, d = {d}"
+                found[f"median_escape_{ratio:g}_d{d}"] = Number(half if np.isfinite(half) else np.nan, words, "steps")
+                words = f"spread of the escape between quartiles, {at}, d = {d}"
+                found[f"escape_spread_{ratio:g}_d{d}"] = Number(spread, words, "steps")
         return found
