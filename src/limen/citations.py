@@ -131,6 +131,18 @@ BIBTEX = {
   journal = {Proceedings of the National Academy of Sciences}, volume = {116}, number = {32},
   pages = {15849--15854}, year = {2019}
 }""",
+    "spigler2018": """@article{spigler2018,
+  author = {Spigler, Stefano and Geiger, Mario and d'Ascoli, St{\\'e}phane and Sagun, Levent and Biroli, Giulio and
+            Wyart, Matthieu},
+  title = {A jamming transition from under- to over-parametrization affects generalization in deep learning},
+  journal = {arXiv preprint arXiv:1810.09665}, year = {2018}
+}""",
+    "geiger2018": """@article{geiger2018,
+  author = {Geiger, Mario and Spigler, Stefano and d'Ascoli, St{\\'e}phane and Sagun, Levent and Baity-Jesi, Marco and
+            Biroli, Giulio and Wyart, Matthieu},
+  title = {The jamming transition as a paradigm to understand the loss landscape of deep neural networks},
+  journal = {arXiv preprint arXiv:1809.09349}, year = {2018}
+}""",
     "ali2019": """@inproceedings{ali2019,
   author = {Ali, Alnur and Kolter, J. Zico and Tibshirani, Ryan J.},
   title = {A continuous-time view of early stopping for least squares regression},
@@ -349,7 +361,7 @@ _COMPARED_WITH = {
         montanari2026 berthier2023 celentano2021 gerbelot2022 arnaboldi2023escaping simon2023 montanari2025""",
     "copy of the arXiv record": """
         arnaboldi2023high benarous2022 sagun2017 geshkovski2023 criscitiello2024 bruno2024 polyanskiy2025
-        cohen2021""",
+        cohen2021 spigler2018 geiger2018""",
     "proceedings page": """
         benarous2023 cohen2021""",
     "author's page": """

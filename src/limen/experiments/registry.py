@@ -70,6 +70,7 @@ PLACES = {
     "outlier-emergence": "effective.outlier_emergence:OutlierEmergence",
     "double-descent-digits": "kernel.double_descent_digits:DoubleDescentDigits",
     "hessian-digits": "effective.hessian_digits:HessianDigits",
+    "jamming-digits": "kernel.jamming_digits:JammingDigits",
     "random-labels": "kernel.random_labels:RandomLabels",
 }
 

@@ -3,7 +3,7 @@ r"""A fully connected ReLU network of any depth and width, trained on labelled s
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from limen.gaussian.keys import stream_key
 from limen.problem.spec import InputError
 from limen.simulation.generators import numpy_generator
 
-Loss = Literal["logistic", "square"]
+Loss = Literal["logistic", "square", "quadratic-hinge"]
 Weights = tuple[Any, ...]
 
 
@@ -34,8 +34,10 @@ class TrainedClassifier:
         return np.asarray(_compiled_outputs(tuple(map(jnp.asarray, self.weights)), given))
 
     def error_on(self, inputs: ArrayLike, labels: NDArray[np.int64]) -> float:
-        """Share of `labels` (n,) that are not the largest output."""
-        return float(np.mean(self.outputs(inputs).argmax(axis=1) != labels))
+        """Share of `labels` (n,) that are not the largest output; with one output, not its sign (0 or 1)."""
+        outputs = self.outputs(inputs)
+        answers = outputs.argmax(axis=1) if outputs.shape[1] > 1 else (outputs[:, 0] > 0.0).astype(int)
+        return float(np.mean(answers != labels))
 
 
 def initial_weights(
@@ -77,18 +79,24 @@ def network_outputs(weights: Weights, inputs: jax.Array) -> jax.Array:
 
 
 def training_loss(weights: Weights, inputs: jax.Array, targets: jax.Array, loss: Loss) -> jax.Array:
-    r"""`logistic`: $\frac1n\sum_i[\log\sum_ce^{f_c}-\langle y_i,f\rangle]$; `square`: $\frac1{2n}\sum_i|y_i-f|^2$.
+    r"""`logistic`: $\frac1n\sum_i[\log\sum_ce^{f_c}-\langle y_i,f\rangle]$; `square`: $\frac1{2n}\sum_i|y_i-f|^2$;
+    `quadratic-hinge`: $\frac1{2n}\sum_i\max(0,1-y_if)^2$, of one output.
 
-    `targets` $y$ (n, classes) has ones and zeros for `logistic`; any numbers for `square`.
+    `targets` $y$ (n, classes) has ones and zeros for `logistic`, $\pm1$ for `quadratic-hinge`; numbers for `square`.
     """
     outputs = network_outputs(weights, inputs)
+    if loss == "quadratic-hinge":
+        return 0.5 * jnp.mean(jnp.maximum(0.0, 1.0 - targets * outputs) ** 2)
     if loss == "logistic":
         return jnp.mean(jax.nn.logsumexp(outputs, axis=1) - jnp.sum(targets * outputs, axis=1))
     return 0.5 * jnp.mean(jnp.sum((outputs - targets) ** 2, axis=1))
 
 
 def class_targets(labels: NDArray[np.int64], classes: int, loss: Loss) -> NDArray[np.float64]:
-    r"""What the loss is held against: $e_{label}$ for `logistic`, $e_{label}-\frac1C$ for `square`."""
+    r"""What the loss is held against: $e_{label}$ for `logistic`, $e_{label}-\frac1C$ for `square`, $\pm1$ for one
+    output."""
+    if classes == 1:
+        return 2.0 * labels[:, None] - 1.0
     return np.eye(classes)[labels] - (1.0 / classes if loss == "square" else 0.0)
 
 
@@ -112,10 +120,14 @@ def train_classifier(
     is stable for $\eta<2(1+\beta)/\lambda_{\max}$ of the Hessian. A loss that is not finite at the end is refused, with
     the advice to lower the rate.
     """
-    if loss not in ("logistic", "square"):
-        raise InputError(f"loss must be 'logistic' or 'square', got {loss!r}.")
+    if loss not in get_args(Loss):
+        raise InputError(f"loss must be one of {', '.join(get_args(Loss))}, got {loss!r}.")
     classes = weights[-1].shape[1]
-    if labels.min() < 0 or labels.max() >= classes:
+    if (loss == "quadratic-hinge") != (classes == 1) and loss != "square":
+        raise InputError(
+            f"loss {loss!r} does not go with {classes} outputs: one for quadratic-hinge, more for logistic."
+        )
+    if labels.min() < 0 or labels.max() >= max(classes, 2):
         raise InputError(f"labels must lie between 0 and {classes - 1}, got {labels.min()} to {labels.max()}.")
     dtype = weights[0].dtype
     given, targets = jnp.asarray(inputs, dtype=dtype), jnp.asarray(class_targets(labels, classes, loss), dtype=dtype)
