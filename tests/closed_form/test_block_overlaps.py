@@ -8,6 +8,7 @@ import limen
 from limen import InputError
 from limen.gaussian.block_starts import block_start, limiting_start
 from limen.theory.one_pass import block_ode
+from limen.theory.one_pass.block_fluctuations import block_fluctuations, start_covariance
 
 TWO = {"variances": (0.4, 1.6), "fractions": (0.5, 0.5)}
 
@@ -161,3 +162,37 @@ def test_who_answers():
         limen.simulate(neuron(law="rademacher"), 1.0, d=50, seeds=1, simulator="overlap-chain")
     with pytest.raises(InputError, match="at least width"):
         limen.simulate(neuron(**TWO), 1.0, d=4, seeds=1, simulator="overlap-chain")
+
+
+@pytest.mark.slow
+def test_spreads_of_equal_variances_are_isotropic_and_others_those_of_the_chain():
+    """Linear noise around the flow, in sum and inside each eigenspace; isotropic noise is far off as a twin."""
+    times, d = np.array([0.5, 3.0]), 300
+    plain = limen.one_pass.fluctuations(neuron(overlap=0.3), times, d).dataset
+    split = {"variances": (1.0, 1.0), "fractions": (0.3, 0.7)}
+    same = block_fluctuations(neuron(overlap=0.3, **split), times, d, 2**14).dataset
+    for name in ("overlap", "gram", "overlap_spread", "gram_spread"):
+        np.testing.assert_allclose(same[name], plain[name], rtol=2e-3, err_msg=name)
+    posed = neuron(overlap=0.3, variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3))
+    found = limen.one_pass.fluctuations(posed, times, d).dataset
+    run = limen.simulate(posed, times, d=d, seeds=500, simulator="overlap-chain").dataset
+    for name in ("overlap", "gram", "block_overlap", "block_gram"):
+        # A standard deviation from 500 runs is known to 3%.
+        ratio = run[name].std("seed") / found[f"{name}_spread"]
+        assert float(abs(ratio - 1.0).max()) < 0.12, name
+    assert float(abs(run.gram.std("seed") / plain.gram_spread - 1.0).max()) > 0.12
+
+
+def test_parts_of_a_start_differ_from_seed_to_seed():
+    """Two neurons, two latent directions: covariances of the parts over 400 seeds, each known to 7%."""
+    problem = limen.TwoLayer(
+        limen.target("z1 + z2"),
+        limen.network(2, "tanh"),
+        limen.OnePassSGD(1.0),
+        start=limen.OverlapStart(((0.3, 0.1), (-0.2, 0.4)), gram=((1.0, 0.3), (0.3, 1.0))),
+        inputs=limen.Inputs(variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3)),
+    )
+    mean, starts = limiting_start(problem), [block_start(problem, 300, seed) for seed in range(400)]
+    drawn = np.array([np.append(start.overlap(problem), start.gram) for start in starts])
+    wanted = start_covariance(problem, mean.aligned, mean.gram)[: drawn.shape[1], : drawn.shape[1]]
+    np.testing.assert_allclose(300 * np.cov(drawn.T), wanted, atol=0.09)

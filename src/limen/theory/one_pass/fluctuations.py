@@ -56,8 +56,16 @@ def fluctuations(
     The problem is a `TwoLayer` with one-pass SGD; it starts from its `OverlapStart`, or from `overlap` (p, k) and
     `gram` (p, p) where given (those of one simulated start, say). Returns the flow (`overlap`, `gram`,
     `second_layer`) and `overlap_spread`, `gram_spread`, `second_layer_spread` of the same shapes. The state has $n^2$
-    entries, $n=p(p+k+1)$, and each step costs $n$ right-hand sides: for $p$ up to about 10.
+    entries, $n=p(p+k+1)$, and each step costs $n$ right-hand sides: for $p$ up to about 10. Inputs of several variances
+    start from the problem's `OverlapStart` and also give the parts of every eigenspace.
     """
+    if isinstance(problem, TwoLayer) and problem.one_pass and not problem.inputs.isotropic:
+        # It reads this module's integrator.
+        from limen.theory.one_pass.block_fluctuations import block_fluctuations
+
+        if overlap is not None or gram is not None:
+            raise InputError("overlap and gram must be left out with inputs of several variances.")
+        return block_fluctuations(problem, time_grid(times, counts_steps=False), d, points)
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"fluctuations do not apply: {reason}")
@@ -73,7 +81,13 @@ def fluctuations(
     population, _ = population_of(problem, points)
     motion = problem_motion(problem, clock)
     batch = getattr(problem.algorithm, "batch", 1)
-    source = _source_along(population, problem_increments(problem, points), start, motion, float(clock[-1]))
+    last, sampled = float(clock[-1]), problem_increments(problem, points)
+    path = np.asarray(_path(population, start, motion, jnp.asarray(last * CANDIDATES)))
+
+    def source_at(vectors: jax.Array, at: jax.Array) -> jax.Array:
+        return _source(sampled, unpack(vectors, p, k), motion, at)
+
+    source = source_along(path, motion, source_at, last)
     path, covariance, fine = _spread(population, start, motion, jnp.asarray(clock), source, jnp.asarray(1.0 / d))
     spread = unpack(jnp.sqrt(jnp.maximum(jnp.diagonal(covariance, axis1=1, axis2=2), 0.0)), p, k)
     names = {
@@ -103,15 +117,15 @@ class Spline(NamedTuple):
         return ((cubic * distance + square) * distance + line) * distance + value
 
 
-def _source_along(
-    population: Population, sampled: SampledPopulation, start: Overlaps, motion: Motion, last: float
+def source_along(
+    path: np.ndarray, motion: Motion, source_at: Callable[[jax.Array, jax.Array], jax.Array], last: float
 ) -> Spline:
     r"""$\Sigma$ along the flow up to the last time, or up to where the flow diverges.
 
-    From one knot to the next time and overlaps together go the same way, each measured by its whole way.
+    `path` (candidates, n) is the flow at `CANDIDATES` of the last time. From one knot to the next time and overlaps
+    together go the same way, each measured by its whole way.
     """
     times = last * CANDIDATES
-    path = np.asarray(_path(population, start, motion, jnp.asarray(times)))
     # The integrator fills what lies beyond a divergence with infinities.
     known = int(np.isfinite(path).all(axis=1).sum())
     rates = np.broadcast_to(np.asarray(motion.noise(jnp.asarray(times))), times.shape)
@@ -123,8 +137,7 @@ def _source_along(
     chosen = np.unique(chosen)
     spare = np.setdiff1d(np.arange(known), chosen)
     chosen = np.union1d(chosen, spare[np.linspace(0, spare.size - 1, NODES - chosen.size).astype(int)])
-    states = unpack(jnp.asarray(path[chosen]), *start.overlap.shape)
-    source = _source(sampled, states, motion, jnp.asarray(times[chosen]))
+    source = source_at(jnp.asarray(path[chosen]), jnp.asarray(times[chosen]))
     spline = CubicSpline(times[chosen], np.asarray(source))
     return Spline(jnp.asarray(spline.x), jnp.asarray(spline.c))
 
@@ -137,7 +150,7 @@ def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Ar
     def field(t, vector, args):
         return pack(motion.slope(population, unpack(vector, p, k), t))
 
-    return _solved(field, pack(start), times)[0]
+    return solved(field, pack(start), times)[0]
 
 
 @eqx.filter_jit
@@ -163,11 +176,11 @@ def _spread(
         return slope(vector, t), jacobian @ covariance + covariance @ jacobian.T + gained
 
     vector = pack(start)
-    (path, covariance), fine = _solved(field, (vector, jnp.zeros((vector.size, vector.size))), times)
+    (path, covariance), fine = solved(field, (vector, jnp.zeros((vector.size, vector.size))), times)
     return unpack(path, p, k), covariance, fine
 
 
-def _solved(field: Callable, start: Any, times: jax.Array) -> tuple[Any, jax.Array]:
+def solved(field: Callable, start: Any, times: jax.Array) -> tuple[Any, jax.Array]:
     """The solution at `times`, from t = 0, and whether the integrator got there."""
     solution = diffrax.diffeqsolve(
         diffrax.ODETerm(field),
