@@ -166,8 +166,7 @@ def test_who_answers():
 
 @pytest.mark.slow
 def test_spreads_of_equal_variances_are_isotropic_and_others_those_of_the_chain(monkeypatch):
-    """Linear noise around the flow, in sum and inside each eigenspace; as a twin, starts
-    whose parts are all alike are far off."""
+    """Linear noise around the flow, in sum and in each eigenspace; as a twin, starts of equal parts are far off."""
     times, d = np.array([0.5, 3.0]), 300
     plain = limen.one_pass.fluctuations(neuron(overlap=0.3), times, d).dataset
     split = {"variances": (1.0, 1.0), "fractions": (0.3, 0.7)}

@@ -123,7 +123,7 @@ class JammingDigits(Experiment):
             counts = found.parameters.values
             for marks, name, label in ((share, "fitted", "networks"), (error, "test_error", "networks")):
                 mean, spread = mean_and_error(found[name].values)
-                marks += [Points(counts, mean, spread, label, 0), Line(counts, mean, "", 0, dashed=True)]
+                marks.append(Points(counts, mean, spread, label, 0))
         share.append(Line([self.line(), 16.0 * self.line()], [1.0, 1.0], "bound", 1))
         label = "parameters $N$"
         return Figure(
