@@ -40,7 +40,7 @@ from limen.theory.one_pass.block_overlaps import (
 from limen.theory.one_pass.fluctuations import CANDIDATES, Spline, solved, source_along
 from limen.theory.one_pass.increments import problem_increments
 from limen.theory.one_pass.integration import Motion
-from limen.theory.one_pass.overlap_ode import population_of, problem_motion
+from limen.theory.one_pass.overlap_ode import momentum_of, population_of, problem_motion, without_momentum
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
@@ -55,12 +55,13 @@ def block_fluctuations(problem: TwoLayer, grid: np.ndarray, d: int, points: int)
     p, k = problem.network.width, problem.target.latents
     if block_sizes(problem.inputs.spectrum, d).min() < p + k:
         raise InputError(f"d must give every variance at least students + latents = {p + k} dimensions, got d = {d}.")
-    spectrum, motion = problem_spectrum(problem), problem_motion(problem, grid)
+    problem, clock = without_momentum(problem, grid) if momentum_of(problem) else (problem, grid)
+    spectrum, motion = problem_spectrum(problem), problem_motion(problem, clock)
     population, _ = population_of(problem, points)
     sampled, given = problem_increments(problem, points), limiting_start(problem)
     second = jnp.asarray(problem.network.per_neuron("second_layer"), float)
     start = BlockOverlaps(jnp.asarray(given.gram), jnp.asarray(given.overlap(problem)), second)
-    last = float(grid[-1])
+    last = float(clock[-1])
     path = np.asarray(_path(population, spectrum, start, motion, jnp.asarray(last * CANDIDATES)))
 
     def source_at(vectors: jax.Array, at: jax.Array) -> jax.Array:
@@ -69,7 +70,7 @@ def block_fluctuations(problem: TwoLayer, grid: np.ndarray, d: int, points: int)
     source = source_along(path, motion, source_at, last)
     initial = jnp.asarray(start_covariance(problem, given.aligned, given.gram) / d)
     states, covariance, fine = _spread(
-        population, spectrum, start, motion, jnp.asarray(grid), source, jnp.asarray(1 / d), initial
+        population, spectrum, start, motion, jnp.asarray(clock), source, jnp.asarray(1 / d), initial
     )
     dataset = _dataset(states, covariance, grid, d, getattr(problem.algorithm, "batch", 1))
     status = f"linear noise around the flow at d = {d}." if fine else "the flow diverges: take a smaller rate."
