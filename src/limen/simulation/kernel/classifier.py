@@ -96,7 +96,7 @@ def class_targets(labels: NDArray[np.int64], classes: int, loss: Loss) -> NDArra
     r"""What the loss is held against: $e_{label}$ for `logistic`, $e_{label}-\frac1C$ for `square`, $\pm1$ for one
     output."""
     if classes == 1:
-        return 2.0 * labels[:, None] - 1.0
+        return np.asarray(2.0 * labels[:, None] - 1.0, dtype=np.float64)
     return np.eye(classes)[labels] - (1.0 / classes if loss == "square" else 0.0)
 
 
