@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import limen
-from limen.theory.one_pass import block_ode
+from limen.theory.one_pass.blocks import block_ode
 
 TIMES = np.linspace(0.0, 6.0, 7)
 WATCHED = ("overlap", "gram", "excess_risk")

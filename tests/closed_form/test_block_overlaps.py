@@ -7,8 +7,8 @@ from scipy.linalg import expm
 import limen
 from limen import InputError
 from limen.gaussian.block_starts import block_start, limiting_start
-from limen.theory.one_pass import block_ode
-from limen.theory.one_pass.block_fluctuations import block_fluctuations, start_covariance
+from limen.theory.one_pass.blocks import block_ode
+from limen.theory.one_pass.blocks.block_fluctuations import block_fluctuations, start_covariance
 
 TWO = {"variances": (0.4, 1.6), "fractions": (0.5, 0.5)}
 

@@ -5,7 +5,7 @@ from limen.registry import Registry
 THEORIES = Registry(
     ("limen.theory.one_pass.phase_retrieval:phase_retrieval", ("SphericalSGD",)),
     ("limen.theory.one_pass.overlap_ode:overlap_ode", ("OnePassSGD", "SphericalSGD")),
-    ("limen.theory.one_pass.block_ode:block_overlap_ode", ("OnePassSGD", "SphericalSGD")),
+    ("limen.theory.one_pass.blocks.block_ode:block_overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.descent.solve:descent", ("GradientDescent",)),
     ("limen.theory.descent.equal_neurons:equal_neurons", ("GradientDescent",)),
     ("limen.theory.descent.entrywise:entrywise", ("GradientDescent", "EntrywiseDescent", "SignDescent", "Adam")),

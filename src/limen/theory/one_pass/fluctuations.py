@@ -61,7 +61,7 @@ def fluctuations(
     """
     if isinstance(problem, TwoLayer) and problem.one_pass and not problem.inputs.isotropic:
         # It reads this module's integrator.
-        from limen.theory.one_pass.block_fluctuations import block_fluctuations
+        from limen.theory.one_pass.blocks.block_fluctuations import block_fluctuations
 
         if overlap is not None or gram is not None:
             raise InputError("overlap and gram must be left out with inputs of several variances.")

@@ -26,8 +26,8 @@ from limen.gaussian.eigenspaces import block_sizes
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
-from limen.theory.one_pass.block_ode import problem_spectrum, refuses
-from limen.theory.one_pass.block_overlaps import (
+from limen.theory.one_pass.blocks.block_ode import problem_spectrum, refuses
+from limen.theory.one_pass.blocks.block_overlaps import (
     RIDGE,
     BlockOverlaps,
     Spectrum,

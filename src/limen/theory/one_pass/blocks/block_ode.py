@@ -12,7 +12,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
-from limen.theory.one_pass.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
+from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
 from limen.theory.one_pass.integration import Path
 from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.overlap_ode import momentum_of, population_of, problem_motion, without_momentum
