@@ -479,7 +479,7 @@ def test_a_long_step_ends_between_the_two_thresholds():
         (lambda: limen.flow.interpolation_threshold(SQUARE, 0.3, noise=0.0), "noise must be a positive variance"),
         (lambda: limen.flow.interpolation_threshold([1.0, 1.0], 0.3), "degree 2 or more"),
         (lambda: limen.flow.interpolation_threshold([0.0, 0.0, -1.0], 0.3), "not negative"),
-        (lambda: limen.flow.interpolation_threshold("q**2", 0.3), "h must be a list"),
+        (lambda: limen.flow.interpolation_threshold("q**2", 0.3), "unknown name 'q'"),
         (lambda: limen.flow.interpolation_ratio(SQUARE, -1.0), "gamma must be positive"),
         (lambda: limen.flow.asymptotic_error(SQUARE, 0.3, np.nan), "gamma must be finite"),
         (lambda: limen.flow.adiabatic(SQUARE, 0.3, [1.0], noise=-1.0), "noise must be a positive variance"),

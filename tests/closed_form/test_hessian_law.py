@@ -329,13 +329,13 @@ ONES, PAIR = np.ones(4), np.ones((4, 2, 2))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: hessian_law(ONES, ONES, -2.0), "samples_per_dim must be positive, got -2.0."),
+        (lambda: hessian_law(ONES, ONES, -2.0), "samples_per_dim must be positive and finite, got -2.0."),
         (lambda: hessian_law(np.zeros(4), ONES, 2.0), "weights must contain a non-zero value"),
         (lambda: hessian_law(PAIR, ONES, 2.0), r"weights must be finite with shape \(N,\)"),
         (lambda: hessian_law(ONES, np.ones(3), 2.0), r"hard_coordinates must be finite with shape \(4, r\)"),
         (lambda: hessian_law(ONES, ONES, 2.0, trim=1.0), "trim must be at least 0 and less than 1, got 1.0."),
         (lambda: hessian_law(ONES, ONES, 2.0, level=np.nan), "level must be a finite number, got nan."),
-        (lambda: zero_level(ONES, ONES, 2.0, epsilon=0.0), "epsilon must be positive, got 0.0."),
+        (lambda: zero_level(ONES, ONES, 2.0, epsilon=0.0), "epsilon must be positive and finite, got 0.0."),
         (lambda: matrix_hessian_law(ONES, ONES, 2.0), r"weights must be finite with shape \(N, m, m\)"),
         (lambda: matrix_hessian_law(PAIR * [[1.0, 2.0], [0.0, 1.0]], ONES, 2.0), "weights must be symmetric"),
         (lambda: matrix_hessian_law(0.0 * PAIR, ONES, 2.0), "weights must contain a non-zero value"),

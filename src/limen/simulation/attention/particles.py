@@ -28,6 +28,8 @@ from limen.simulation.attention.matrices import Head, at_depth, checked_head
 from limen.simulation.attention.observables import CLUSTERED, cluster_count, cosine_gaps, energy
 
 CITATIONS = ("geshkovski2023",)
+# What an infinite energy means; see `limen.result.Findings`.
+ENERGY = {"undefined": "it grows as exp(beta), beyond the largest number"}
 MERGED = 1e-7
 TOLERANCE = 1e-8
 MOST_EVALUATIONS = 2_000_000
@@ -106,7 +108,7 @@ def simulate(
         {
             "tokens": (("time", "token", "coordinate"), path),
             "gram": (("time", "token", "token2"), 1.0 - np.stack([cosine_gaps(state) for state in path])),
-            "energy": (("time",), np.array([energy(state, model.beta, symmetric, mass) for state in path])),
+            "energy": (("time",), np.array([energy(state, model.beta, symmetric, mass) for state in path]), ENERGY),
             "clusters": (("time",), np.array([cluster_count(state, delta) for state in path])),
         },
         coords={"time": grid},

@@ -13,6 +13,7 @@ from limen.problem import InputError, SelfAttention
 from limen.result import Findings
 from limen.simulation.attention.ensemble import Matrices, Record, run_ensemble
 from limen.simulation.attention.matrices import random_matrix, value_matrix
+from limen.simulation.attention.particles import ENERGY
 from limen.simulation.attention.starts import reduced_tokens, uniform_tokens
 
 CITATIONS = ("geshkovski2023",)
@@ -40,6 +41,7 @@ def solve(problem: SelfAttention, times: np.ndarray, d: int, seed: int, step: fl
         coords={"time": times, "seed": [seed]},
         attrs={"d": d},
     )
+    dataset["energy"].attrs.update(ENERGY)
     finite = bool(np.isfinite(dataset.mean_cosine.values).all())
     status = f"{problem.tokens} tokens on the sphere in {d} dimensions."
     if not finite:

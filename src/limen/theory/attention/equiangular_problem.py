@@ -9,6 +9,8 @@ from limen.result import Findings
 from limen.theory.attention.equiangular import equiangular_cosine
 
 CITATIONS = ("geshkovski2023",)
+# What an infinite energy means; see `limen.result.Findings`.
+ENERGY = {"undefined": "it grows as exp(beta), beyond the largest number"}
 CLUSTERED = 1e-3
 
 
@@ -40,7 +42,7 @@ def solve(problem: SelfAttention, times: np.ndarray) -> Findings:
         {
             "mean_cosine": (("time",), cosine),
             "clustered_pairs": (("time",), (cosine >= 1.0 - CLUSTERED).astype(float)),
-            "energy": (("time",), (one + (n - 1) * pair) / (2.0 * n)),
+            "energy": (("time",), (one + (n - 1) * pair) / (2.0 * n), ENERGY),
         },
         coords={"time": times},
     )
