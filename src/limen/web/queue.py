@@ -196,7 +196,7 @@ class ComputationQueue:
         """A finished computation is remembered as long as there is room; a failed one, or a visitor's data, is not."""
         if self._shared.get(computation.key) is computation:
             del self._shared[computation.key]
-        if computation.events[-1].kind in ("done", "file") and computation.task["task"] != "data":
+        if computation.events[-1].kind in ("done", "file") and computation.task.get("task") != "data":
             self._finished[computation.key] = computation
             while len(self._finished) > 1 and sum(c.size for c in self._finished.values()) > self.limits.cache:
                 self._finished.popitem(last=False)
