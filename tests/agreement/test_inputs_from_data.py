@@ -9,11 +9,9 @@ import limen
 from limen import InputError
 from limen.problem.spec import from_description
 
-generator = np.random.default_rng(0)
-
-
 def cloud(rows=4000, d=80, heavy=False):
     """Rows with eigenvalues from 0.2 to 5, turned; entries normal or of heavy tails."""
+    generator = np.random.default_rng(rows + heavy)
     variances = np.geomspace(0.2, 5.0, d)
     entries = generator.standard_t(5, (rows, d)) if heavy else generator.standard_normal((rows, d))
     return (entries * np.sqrt(variances)) @ np.linalg.qr(generator.standard_normal((d, d)))[0]
@@ -69,8 +67,11 @@ def test_descent_and_ridge_train_on_rows():
         assert (abs(first.mean("seed") - second.mean("seed")) < 5.0 * error + 0.03).all(), name
     even = limen.Inputs.from_data(cloud(), "cloud", blocks=6)
     ridge = limen.Ridge(ratio=0.5, noise=0.1, ridge=0.01, signal=np.ones(6), inputs=even)
-    measured = limen.simulate(ridge, [0.5, 8.0], seeds=24).dataset.excess_mse.mean("seed")
-    np.testing.assert_allclose(measured, limen.predict(ridge, [0.5, 8.0]).dataset.excess_mse, rtol=0.1)
+    measured = limen.simulate(ridge, [0.5, 8.0], seeds=48).dataset.excess_mse
+    predicted = limen.predict(ridge, [0.5, 8.0]).dataset.excess_mse
+    error = measured.std("seed") / np.sqrt(48)
+    # The part n/N = 0.04 of the rows that is trained on is also in the population.
+    assert (abs(measured.mean("seed") - predicted) < 4.0 * error + 0.04 * predicted).all()
 
 
 def test_descriptions_name_the_rows_and_do_not_hold_them(tmp_path):
