@@ -74,7 +74,7 @@ def test_what_is_refused():
     for rate, words in (
         (0, "greater than 0, got 0"),
         (float("nan"), "finite number, got nan"),
-        (True, "number or a formula in t, got True"),
+        (True, "number, a formula in t or a function of it, got True"),
         ("t", "positive, got 0 at t = 0 from 't'"),
         ("1 - 2*t", "positive, got 0 at t = 0.5"),
         ("1/x", "unknown name 'x'"),
