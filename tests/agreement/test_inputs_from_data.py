@@ -9,6 +9,7 @@ import limen
 from limen import InputError
 from limen.problem.spec import from_description
 
+
 def cloud(rows=4000, d=80, heavy=False):
     """Rows with eigenvalues from 0.2 to 5, turned; entries normal or of heavy tails."""
     generator = np.random.default_rng(rows + heavy)
