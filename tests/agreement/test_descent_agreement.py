@@ -226,7 +226,7 @@ def test_the_experiment_agrees_and_its_twins_do_not():
     # Within a tenth of the range, band included: what the default seeds can show.
     comparison = experiment.compare(experiment.theory(), runs).judged(0.01, 0.1)
     assert comparison.verdict == "agrees", str(comparison)
-    # A tenth more samples moves no loss by 2% of its range, which these seeds cannot see; twice as many moves it by 10%.
+    # A tenth more samples moves no loss by 2% of its range, which these seeds cannot see; twice as many by 10%.
     for wrong in ({"step": 1.1 * experiment.step}, {"samples_per_dim": 2.0 * experiment.samples_per_dim}):
         twin = experiment.compare(replace(GradientDescentMeanField(**wrong).theory(), spec=runs.spec), runs)
         assert twin.verdict == "disagrees", f"{wrong}: {twin}"
