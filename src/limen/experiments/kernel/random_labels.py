@@ -51,7 +51,7 @@ class RandomLabels(Experiment):
     loss: Literal["logistic", "square"] = Field("logistic", description="loss of the network")
     draws: int = Field(100, ge=1, le=1000, description="kernel regressions per seed, each on its own images")
     levels: int = Field(6, ge=2, le=50, description="corruption levels q, evenly from 0 to 1")
-    ridge: float = Field(0.01, gt=0.0, le=100.0, description="ridge δ of the kernel regression")
+    ridge: float = Field(0.01, ge=1e-9, le=100.0, description="ridge δ of the kernel regression")
     steps: int = Field(3000, ge=1, le=100_000, description="most gradient steps; training stops before, at small loss")
 
     @model_validator(mode="after")
