@@ -59,7 +59,7 @@ def test_the_xor_flow_is_followed_and_a_wrong_step_is_seen():
 
 
 def test_both_layers_of_a_network_that_found_two_clouds():
-    theory, simulation = NETWORK.theory(), runs(NETWORK, 10)
+    theory, simulation = NETWORK.theory(), runs(NETWORK, 16)
     comparison = NETWORK.compare(theory, simulation)
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.2, comparison
@@ -97,7 +97,7 @@ def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen()
 
 @pytest.mark.slow
 def test_outliers_emerge_where_predicted_and_a_wrong_penalty_is_seen():
-    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 10)
+    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 16)
     comparison = EMERGENCE.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["outlier_mean"].band < 0.15, comparison
     wrong = EMERGENCE.model_copy(update={"penalty": 0.1}).theory()
