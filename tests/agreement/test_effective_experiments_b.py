@@ -97,7 +97,7 @@ def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen()
 
 @pytest.mark.slow
 def test_outliers_emerge_where_predicted_and_a_wrong_penalty_is_seen():
-    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 16)
+    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 32)
     comparison = EMERGENCE.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["outlier_mean"].band < 0.15, comparison
     wrong = EMERGENCE.model_copy(update={"penalty": 0.1}).theory()
