@@ -38,7 +38,7 @@ def values(theory: Result, name: str) -> np.ndarray:
 def test_online_pca():
     """Twin: the limit of small steps, without the corrector."""
     experiment = OnlinePCATraining(d=1000, runs=64)
-    theory, simulation = ran(experiment)
+    theory, simulation = ran(experiment, 16)
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["square_overlap"].band < 0.12, comparison
     wrong = planted(theory, square_overlap=values(theory, "small_step_square_overlap"))
