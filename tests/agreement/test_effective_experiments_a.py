@@ -105,7 +105,7 @@ def test_the_mean_overlap_has_its_shift():
 def test_weak_recovery():
     """Twin: every time a quarter too long."""
     experiment = WeakRecovery(d=3200, runs=21)
-    theory, simulation = ran(experiment)
+    theory, simulation = ran(experiment, 24)
     comparison = experiment.compare(theory, simulation)
     assert comparison.verdict != "disagrees" and comparison["weak_recovery_time_2"].band < 0.15, comparison
     wrong = planted(theory, log_samples=values(theory, "log_samples") + np.log10(1.25))

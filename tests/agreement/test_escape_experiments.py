@@ -22,7 +22,7 @@ def escapes():
 
 @pytest.fixture(scope="module")
 def overlaps():
-    return NOISE.theory(), merge([NOISE.simulate(seed) for seed in range(10)])
+    return NOISE.theory(), merge([NOISE.simulate(seed) for seed in range(24)])
 
 
 def planted(theory: Result, wrong: dict[str, np.ndarray]) -> Result:

@@ -45,8 +45,8 @@ def test_the_network_of_finite_width_learns_degree_by_degree_as_sgd_does():
 def test_sgd_succeeds_where_the_flow_does():
     """k = 2, where no run is trapped; one student less than teachers never succeeds."""
     experiment = OverparametrizedCommittee(teachers=2, ratios=(1.0, 2.0), d=8, horizon=400.0)
-    simulation = merge([experiment.simulate(seed) for seed in range(8)])
-    theory = experiment.theory(tuple(range(8)))
+    simulation = merge([experiment.simulate(seed) for seed in range(24)])
+    theory = experiment.theory(tuple(range(24)))
     assert theory.ok
     assert experiment.compare(theory, simulation).verdict != "disagrees"
     np.testing.assert_array_equal(theory.dataset.reached, simulation.dataset.reached)
