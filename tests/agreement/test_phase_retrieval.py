@@ -111,4 +111,5 @@ def test_the_flagship_agrees_and_its_twins_do_not(monkeypatch):
     assert experiment.compare(theory, simulation).verdict == "disagrees"
     with monkeypatch.context() as patch:
         patch.setattr(phase_retrieval, "amplitude_variance", lambda *arguments: 0.0 * amplitude(*arguments))
-        assert experiment.compare(experiment.theory(seeds), simulation).verdict == "disagrees"
+        # These seeds do not agree with it, and are too few to say more.
+        assert experiment.compare(experiment.theory(seeds), simulation).judged(0.01, 0.1).verdict != "agrees"
