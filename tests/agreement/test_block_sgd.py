@@ -116,5 +116,4 @@ def test_hard_directions_of_descent_on_two_variances():
     amplification = (overlap * overlap[:, :1]).mean(axis=0) / (overlap[:, 0] ** 2).mean()
     np.testing.assert_allclose(amplification, theory.amplification.values.ravel(), rtol=0.12)
     flat = limen.predict(posed.model_copy(update={"inputs": limen.Inputs()}), 3).dataset
-    missed, of_theory = (abs(own.amplification.values.ravel()[-1] - amplification[-1]) for own in (flat, theory))
-    assert missed > 2.0 * of_theory
+    assert not (np.abs(variance - flat.hard_variance.values.ravel()) < 3.0 * error + 0.08 * variance)[1:].all()
