@@ -16,7 +16,8 @@ D, TRAININGS, ROWS = 320, 200, 400
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(bench.CASES))
+# The other cases take a minute each: `benchmarks/escape_probability.py` runs them all.
+@pytest.mark.parametrize("name", list(bench.CASES)[:1])
 def test_escape_times_have_the_law_predicted(name):
     """Kolmogorov-Smirnov at 1%; without the sample's fluctuation it fails."""
     problem = bench.CASES[name]
