@@ -276,6 +276,7 @@ def test_search_finds_authors_sources_and_words_and_says_when_nothing_matches(pa
     field.fill("zebra")
     expect(page.locator(".none")).to_contain_text("Nothing matches “zebra”")
     expect(page.locator(".card:visible")).to_have_count(0)
+    assert page.locator(".card:visible").count() == 0
 
 
 def test_back_keeps_filter_and_scroll(page):
@@ -289,6 +290,7 @@ def test_back_keeps_filter_and_scroll(page):
     expect(page.locator("#filter")).to_have_value("sgd")
     expect(page.locator(".card[data-name='grokking']")).to_be_hidden()
     wait_until(page, "Math.abs(window.scrollY - 300) < 60")
+    assert page.locator("#filter").input_value() == "sgd"
 
 
 def test_curves_are_pinned_rescaled_and_saved(page):

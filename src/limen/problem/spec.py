@@ -1,6 +1,7 @@
 """Frozen specifications: what a problem or an experiment *is*, checked when it is made."""
 
 import difflib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -41,12 +42,12 @@ else:
     Model = BaseModel
 
 
-class Held:
+class Held(ABC):
     """Something a spec holds that its description only names."""
 
+    @abstractmethod
     def describe(self) -> dict[str, Any]:
         """What names it, as plain JSON data."""
-        raise NotImplementedError
 
 
 class Spec(Model):
