@@ -1,10 +1,12 @@
 """Random problems that nobody tuned, put through predict, simulate and compare.
 
-    python benchmarks/campaign.py --count 20 --seed 7          what happens to them, as a table
-    python benchmarks/campaign.py --count 20 --seed 7 --plant  the same with time running a tenth too fast in theory
+    python benchmarks/campaign.py --count 20 --seed 7   what happens to them, as a table
 
-Every draw depends on the seed and its number alone. For every *disagrees* a smaller problem that still disagrees is
-looked for and printed. `tests/agreement/test_campaign.py` runs a small draw.
+Every draw depends on the seed and its number alone, and every problem is treated alike: 16 pilot runs, thrown away,
+give the number of seeds for a band of 1.5% of the range (as far as 20 s of processor time and 512 seeds go); training
+at d and 2d with that many fresh seeds is compared with the theory, and with a theory whose time or learning rate is a
+tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed.
+`tests/agreement/test_campaign.py` runs a small draw.
 """
 
 import argparse
@@ -23,7 +25,11 @@ import limen
 from limen.problem.spec import InputError, Spec
 from limen.problem.times import time_grid
 
-LONGEST = 60  # seconds of processor time for one problem; more is a hang
+LONGEST = 60  # seconds of processor time for one call; more is a hang
+PILOT = 16  # runs that tell the spread
+BAND = 0.015  # half-width wanted, part of the range
+SECONDS = 20.0  # of processor time for the training of one problem
+FEWEST, MOST = 32, 512  # seeds
 PLANTED = 1.1
 SMOOTH = ("tanh", "gelu", "erf", "sigmoid", "softplus", "square", "linear", "z**2-1", "tanh(z)+0.3*z", "hermite:3")
 KINKED = ("relu", "abs(z)", "relu(z)-0.2*z")
@@ -40,32 +46,46 @@ LOSSES = ("square",) * 7 + ("huber:1", "pseudo-huber:1", "logistic")
 
 @dataclass(frozen=True)
 class Draw:
-    """A problem, the times asked for, the dimension and the number of seeds."""
+    """A problem, the times asked for and the smaller of the two dimensions."""
 
     problem: Spec
     times: Any
     d: int
-    seeds: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """d and 2d; tokens live in one dimension, and a spiked tensor of order three grows with its cube."""
+        if isinstance(self.problem, limen.SelfAttention | limen.PowerLawFeatures):
+            return (self.d,)
+        return (self.d, 3 * self.d // 2) if isinstance(self.problem, limen.SpikedTensor) else (self.d, 2 * self.d)
 
     def __str__(self) -> str:
         times = np.asarray(self.times).tolist()
-        return f"problem = {self.problem!r}\ntimes, d, seeds = {times}, {self.d}, {self.seeds}"
+        return f"problem = {self.problem!r}\ntimes, d = {times}, {self.d}"
+
+
+class NotOkError(Exception):
+    """A result that says of itself that it is not to be trusted."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a draw: a verdict, `refused` with the reason, `not ok` with the status, or `crash`."""
+    """What became of a draw: a verdict, `refused` with the reason, `not ok` with the status, `hang` or `crash`; and the
+    verdict on the planted theory, where there was one."""
 
+    kind: str
     verdict: str
     sentence: str
     seconds: float
+    seeds: int = 0
+    planted: str = ""
 
 
 def draw(seed: int, number: int) -> Draw:
     """Draw `number` of the campaign `seed`."""
     random = np.random.default_rng([seed, number])
-    families = (one_pass, spherical, descent, flow, kernel, single, mixture, tensor)
-    chances = (0.28, 0.09, 0.26, 0.09, 0.1, 0.1, 0.05, 0.03)
+    families = (one_pass, spherical, descent, entrywise, flow, kernel, power_law, single, mixture, tensor, attention)
+    chances = (0.25, 0.08, 0.24, 0.06, 0.08, 0.09, 0.03, 0.08, 0.04, 0.02, 0.03)
     for _ in range(100):
         family = families[random.choice(len(families), p=chances)]
         # An invalid draw (an overlap too long for its sphere) is drawn again.
@@ -117,15 +137,24 @@ def some_loss(random: np.random.Generator, target: Any) -> str:
     return "square" if loss == "logistic" and "sign" not in str(target.formula) else loss
 
 
+def some_inputs(random: np.random.Generator) -> limen.Inputs:
+    """Isotropic inputs, or two variances now and then."""
+    if random.random() > 0.2:
+        return limen.Inputs()
+    part, ratio = uniform(random, 0.3, 0.7), uniform(random, 0.1, 0.7)
+    large = 1.0 / (part + (1.0 - part) * ratio)
+    return limen.Inputs(variances=(large, ratio * large), fractions=(part, 1.0 - part))
+
+
 def one_pass(random: np.random.Generator) -> Draw:
-    """One-pass SGD."""
+    """One-pass SGD, with momentum, batches or inputs of two variances now and then."""
     network, target = network_and_target(random, SMOOTH[:-1] + KINKED)
     batch = int(random.choice([1, 1, 1, 4]))
-    algorithm = limen.OnePassSGD(uniform(random, 0.1, 0.8), batch=batch)
-    problem = limen.TwoLayer(
-        target, network, algorithm, None, some_loss(random, target), some_start(random, network, target)
-    )
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(150, 301)), 64)
+    momentum = uniform(random, 0.2, 0.8) if random.random() < 0.1 else 0.0
+    algorithm = limen.OnePassSGD((1.0 - momentum) * uniform(random, 0.1, 0.8), batch=batch, momentum=momentum)
+    start, inputs = some_start(random, network, target), some_inputs(random)
+    problem = limen.TwoLayer(target, network, algorithm, None, some_loss(random, target), start, inputs=inputs)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(100, 201)))
 
 
 def spherical(random: np.random.Generator) -> Draw:
@@ -133,7 +162,7 @@ def spherical(random: np.random.Generator) -> Draw:
     network, target = network_and_target(random, SMOOTH[:-1] + KINKED, 2)
     algorithm = limen.SphericalSGD(uniform(random, 0.1, 0.6))
     problem = limen.TwoLayer(target, network, algorithm, start=some_start(random, network, target))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(150, 301)), 64)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(100, 201)))
 
 
 def descent(random: np.random.Generator) -> Draw:
@@ -156,8 +185,21 @@ def descent(random: np.random.Generator) -> Draw:
         uniform(random, 2.0, 9.0),
         some_loss(random, target),
         some_start(random, network, target),
+        inputs=some_inputs(random),
     )
-    return Draw(problem, int(random.integers(5, 13)), int(random.integers(150, 301)), 64)
+    return Draw(problem, int(random.integers(5, 13)), int(random.integers(100, 201)))
+
+
+def entrywise(random: np.random.Generator) -> Draw:
+    """Adam and the soft sign."""
+    network, target = network_and_target(random, SMOOTH[:5], 2)
+    step, start = uniform(random, 0.05, 0.2), some_start(random, network, target, warm=1.0)
+    if random.random() < 0.7:
+        algorithm: Any = limen.Adam(step, uniform(random, 0.0, 0.9), uniform(random, 0.5, 0.99), 0.1)
+    else:
+        algorithm = limen.SignDescent(step, 0.2)
+    problem = limen.TwoLayer(target, network, algorithm, uniform(random, 2.0, 6.0), "square", start)
+    return Draw(problem, int(random.integers(5, 11)), int(random.integers(100, 201)))
 
 
 def flow(random: np.random.Generator) -> Draw:
@@ -166,7 +208,7 @@ def flow(random: np.random.Generator) -> Draw:
     network = limen.network(network.width, network.activation, train_second_layer=network.train_second_layer)
     overlap = limen.OverlapStart(uniform(random, 0.1, 0.6) / target.latents**0.5)
     problem = limen.TwoLayer(target, network, limen.GradientFlow(), uniform(random, 2.0, 6.0), "square", overlap)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(150, 251)), 32)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(80, 151)))
 
 
 def kernel(random: np.random.Generator) -> Draw:
@@ -174,12 +216,29 @@ def kernel(random: np.random.Generator) -> Draw:
     noise, ridge = uniform(random, 0.05, 0.6), uniform(random, 0.01, 0.5)
     times = np.linspace(0.0, uniform(random, 2.0, 10.0), 6)
     if random.random() < 0.5:
-        return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 300, 96)
+        return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 150)
     activation = str(random.choice(("tanh", "relu", "erf", "gelu")))
     problem = limen.RandomFeatures(
         uniform(random, 0.5, 3.0), uniform(random, 0.7, 4.0), activation, ridge=ridge, noise=noise
     )
-    return Draw(problem, times, 200, 96)
+    return Draw(problem, times, 100)
+
+
+def power_law(random: np.random.Generator) -> Draw:
+    """SGD on features of a power law."""
+    features = int(random.integers(20, 61))
+    alpha, beta = uniform(random, 0.3, 1.5), uniform(random, 0.2, 1.2)
+    trace = float((np.arange(1, 4 * features + 1) ** (-2.0 * alpha)).sum())
+    rate = float(f"{uniform(random, 0.1, 0.6) / (trace + 2.0):.3g}")
+    problem = limen.PowerLawFeatures(alpha, beta, features, 4 * features, uniform(random, 0.0, 0.2), rate)
+    return Draw(problem, np.unique(np.geomspace(1, 400, 8).astype(int)), features)
+
+
+def attention(random: np.random.Generator) -> Draw:
+    """Tokens under self-attention in a high dimension."""
+    tokens, dim = int(random.integers(4, 17)), int(random.integers(1000, 3001))
+    problem = limen.SelfAttention(uniform(random, 0.0, 3.0), tokens, dim, normalized=bool(random.random() < 0.7))
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 6.0), 8), dim)
 
 
 def single(random: np.random.Generator) -> Draw:
@@ -193,7 +252,7 @@ def single(random: np.random.Generator) -> Draw:
         problem = limen.OnlinePCA(uniform(random, 0.5, 3.0), step, start)
     else:
         problem = limen.BinaryMixture(uniform(random, 0.55, 0.9), step, start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(150, 401)), 96)
+    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(100, 201)))
 
 
 def mixture(random: np.random.Generator) -> Draw:
@@ -203,7 +262,7 @@ def mixture(random: np.random.Generator) -> Draw:
         problem: Spec = limen.GaussianMixture(int(random.integers(2, 4)), uniform(random, 2.0, 10.0), penalty, step)
     else:
         problem = limen.XorMixture(4, uniform(random, 2.0, 10.0), penalty, step)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(150, 301)), 64)
+    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(100, 201)))
 
 
 def tensor(random: np.random.Generator) -> Draw:
@@ -211,36 +270,49 @@ def tensor(random: np.random.Generator) -> Draw:
     order = int(random.integers(2, 4))
     start = limen.OverlapStart(uniform(random, 0.5, 0.9))
     problem = limen.SpikedTensor(order, uniform(random, 2.0, 5.0), uniform(random, 0.1, 0.6), start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.05, 0.3), 6), 60 if order == 2 else 24, 64)
+    return Draw(problem, np.linspace(0.0, uniform(random, 0.05, 0.3), 6), 60 if order == 2 else 24)
 
 
 def faster(problem: Spec) -> Spec | None:
     """The problem with a learning rate a tenth larger where time counts steps, else None: there time itself is sped."""
-    algorithm = getattr(problem, "algorithm", None)
+    if isinstance(problem, limen.PowerLawFeatures):
+        return problem.model_copy(update={"rate": PLANTED * problem.rate})
     if isinstance(problem, limen.TwoLayer) and problem.counts_steps:
+        algorithm: Any = problem.algorithm
         quick = algorithm.model_copy(update={"step": PLANTED * algorithm.step})
         return problem.model_copy(update={"algorithm": quick})
     return None
 
 
-def predicted(given: Draw, planted: bool) -> Any:
+def predicted(given: Draw, d: int, seeds: range, planted: bool = False) -> Any:
     """The prediction, paired seed by seed where the start is random; `planted` lets time run a tenth too fast."""
-    options: dict[str, Any] = {}
     quick = faster(given.problem) if planted else None
     problem = quick or given.problem
     times = given.times if quick is not None or not planted else PLANTED * np.asarray(given.times)
-    try:
-        found = limen.predict(problem, times)
-    except InputError as error:
-        if "d and seeds" not in str(error):
-            raise
-        options = {"d": given.d, "seeds": given.seeds}
-        found = limen.predict(problem, times, **options)
+    with limited(LONGEST):
+        try:
+            found = limen.predict(problem, times)
+        except InputError as error:
+            if "d and seeds" not in str(error):
+                raise
+            found = limen.predict(problem, times, d=d, seeds=list(seeds))
     if planted:
         coordinates = {"time": np.asarray(time_grid(given.times, getattr(given.problem, "counts_steps", False)))}
         if "time2" in found.dataset.coords:
             coordinates["time2"] = coordinates["time"]
         found = replace(found, dataset=found.dataset.assign_coords(coordinates), spec=given.problem.describe())
+    if not found.ok:
+        raise NotOkError(found.status)
+    return found
+
+
+def trained(given: Draw, d: int, seeds: range) -> Any:
+    """Training at size `d`."""
+    own = isinstance(given.problem, limen.SelfAttention | limen.PowerLawFeatures)
+    with limited(LONGEST):
+        found = limen.simulate(given.problem, given.times, None if own else d, list(seeds))
+    if not found.ok:
+        raise NotOkError(found.status)
     return found
 
 
@@ -274,25 +346,44 @@ def limited(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def judged(given: Draw, planted: bool = False, longest: int = LONGEST) -> Outcome:
-    """The outcome of one draw."""
-    began = time.process_time()
+def affordable(given: Draw) -> tuple[int, list[str]]:
+    """Seeds by the rule of this module, and the variables to be judged: from pilot runs that are thrown away."""
+    d = given.d
+    trained(given, d, range(10_000, 10_000 + PILOT))  # compiles
+    began, pilots = time.process_time(), range(20_000, 20_000 + PILOT)
+    run = trained(given, d, pilots)
+    cost = (time.process_time() - began) / PILOT * sum((size / d) ** 2 for size in given.sizes)
+    theory = predicted(given, d, pilots)
+    names = watched(theory, run)
+    band = max(float(one.measured.band.max()) for one in limen.compare(theory, run, names).variables)
+    wanted = PILOT * min(band / BAND, 100.0) ** 2
+    return int(np.clip(min(wanted, SECONDS / cost), FEWEST, MOST)), names
 
-    def done(verdict: str, sentence: str) -> Outcome:
-        return Outcome(verdict, sentence, time.process_time() - began)
+
+def judged(given: Draw, plant: bool = True) -> Outcome:
+    """The outcome of one draw."""
+    began, count = time.process_time(), 0
+
+    def done(verdict: str, sentence: str, planted: str = "") -> Outcome:
+        kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted)
 
     try:
-        with limited(longest):
-            theory = predicted(given, planted)
-            if not theory.ok:
-                return done("not ok", theory.status)
-            run = limen.simulate(given.problem, given.times, d=given.d, seeds=given.seeds)
-            if not run.ok:
-                return done("not ok", run.status)
-            found = limen.compare(theory, run, watched(theory, run))
-            return done(found.verdict, found.sentence)
+        predicted(given, given.d, range(PILOT))
+        count, names = affordable(given)
+        seeds = range(count)
+        runs = [trained(given, size, seeds) for size in given.sizes]
+        found = limen.compare([predicted(given, size, seeds) for size in given.sizes], runs, names)
+        planted = ""
+        if plant:
+            with contextlib.suppress(NotOkError):
+                wrong = [predicted(given, size, seeds, planted=True) for size in given.sizes]
+                planted = limen.compare(wrong, runs, names).verdict
+        return done(found.verdict, found.sentence, planted)
     except InputError as error:
         return done("refused", str(error))
+    except NotOkError as error:
+        return done("not ok", str(error))
     except TimeoutError as error:
         return done("hang", str(error))
     except Exception as error:
@@ -316,39 +407,46 @@ def simpler(given: Draw) -> Iterator[Draw]:
     for change in changes:
         with contextlib.suppress(InputError):
             fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-            yield Draw(type(problem)(**{**fields, **change}), given.times, given.d, given.seeds)
+            yield Draw(type(problem)(**{**fields, **change}), given.times, given.d)
 
 
 def shrunk(given: Draw, verdict: str) -> Draw:
     """The simplest draw found that has the same verdict, one feature at a time."""
     for candidate in simpler(given):
-        if judged(candidate).verdict == verdict:
+        if judged(candidate, plant=False).verdict == verdict:
             return shrunk(candidate, verdict)
     return given
 
 
-def campaign(count: int, seed: int, planted: bool = False, first: int = 0, shrink: bool = True) -> list[Outcome]:
+def campaign(count: int, seed: int, first: int = 0, shrink: bool = True) -> list[Outcome]:
     """Runs draws `first`..`first + count - 1` and prints what is worth knowing as it goes."""
     outcomes = []
     for number in range(first, first + count):
         given = draw(seed, number)
-        outcome = judged(given, planted)
+        outcome = judged(given)
         outcomes.append(outcome)
-        print(f"{number:4d} {outcome.verdict:12s} {outcome.seconds:6.1f} s  {outcome.sentence[:150]}", flush=True)
-        if outcome.verdict in ("disagrees", "crash", "hang", "not ok") and not planted:
+        head = f"{number:4d} {outcome.kind:16s} {outcome.verdict:12s} planted {outcome.planted or '-':12s}"
+        print(f"{head} {outcome.seconds:5.1f} s {outcome.seeds:4d} seeds  {outcome.sentence[:160]}", flush=True)
+        if outcome.verdict in ("disagrees", "crash", "hang", "not ok"):
             small = shrunk(given, outcome.verdict) if shrink and outcome.verdict == "disagrees" else given
             print("      " + str(small).replace("\n", "\n      "), flush=True)
     return outcomes
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Counts, and reasons of refusals, in Markdown."""
-    counts = Counter(outcome.verdict for outcome in outcomes)
-    seconds = sorted(outcome.seconds for outcome in outcomes)
-    lines = ["| outcome | problems | part |", "|---|---|---|"]
-    lines += [f"| {name} | {number} | {number / len(outcomes):.0%} |" for name, number in counts.most_common()]
-    lines.append(f"\nProcessor time: median {seconds[len(seconds) // 2]:.1f} s, longest {seconds[-1]:.1f} s.")
-    reasons = Counter(outcome.sentence[:90] for outcome in outcomes if outcome.verdict in ("refused", "not ok"))
+    """Counts of verdicts, planted and not, and reasons of refusals, in Markdown."""
+    right, wrong = Counter(one.verdict for one in outcomes), Counter(one.planted for one in outcomes if one.planted)
+    judged_ = sum(wrong.values())
+    lines = ["| outcome | problems | part | with a tenth planted |", "|---|---|---|---|"]
+    for name in sorted({*right, *wrong}, key=lambda name: -right[name]):
+        planted = f"{wrong[name]} ({wrong[name] / judged_:.0%})" if wrong[name] else ""
+        lines.append(f"| {name} | {right[name]} | {right[name] / len(outcomes):.0%} | {planted} |")
+    seconds, seeds = (sorted(getattr(one, name) for one in outcomes) for name in ("seconds", "seeds"))
+    middle = len(outcomes) // 2
+    lines.append(
+        f"\n{len(outcomes)} problems. Median: {seconds[middle]:.0f} s of processor time, {seeds[middle]} seeds."
+    )
+    reasons = Counter(one.sentence[:90] for one in outcomes if one.verdict in ("refused", "not ok"))
     lines += [f"- {number} x {reason}" for reason, number in reasons.most_common()]
     return "\n".join(lines)
 
@@ -359,12 +457,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--plant", action="store_true")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--json", default=None)
     given = parser.parse_args()
     print(f"seed {given.seed}")
-    outcomes = campaign(given.count, given.seed, given.plant, given.first, not given.no_shrink)
+    outcomes = campaign(given.count, given.seed, given.first, not given.no_shrink)
     print(table(outcomes))
     if given.json:
         with open(given.json, "w") as file:

@@ -30,7 +30,8 @@ async def last_event(client: httpx.AsyncClient, body: dict) -> str:
 
 def all_at_once(address: str, bodies: list[dict]) -> list[str]:
     async def go() -> list[str]:
-        limits = httpx.Limits(max_connections=None)
+        # A connection kept from the first request may be closed by the server just when the second is sent.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
         async with httpx.AsyncClient(base_url=address, timeout=120.0, limits=limits) as client:
             return await asyncio.gather(*(last_event(client, body) for body in bodies))
 
