@@ -314,7 +314,7 @@ def linear_theory(times=TIMES, step=STEP, noise=NOISE, times2=None) -> Result:
 
 @pytest.fixture(scope="module")
 def linear_runs() -> list[Result]:
-    return [simulate(LINEAR, TIMES, d=d, seeds=16) for d in (300, 600)]
+    return [simulate(LINEAR, TIMES, d=d, seeds=40) for d in (300, 600)]
 
 
 def test_quadrature_against_known_values():
