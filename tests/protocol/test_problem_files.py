@@ -8,7 +8,7 @@ import pytest
 import limen
 from limen.problem.changes import changed, full_path, parameters, value_at
 from limen.problem.files.reading import parse_problem, read_problem_file
-from limen.problem.files.template import FAMILIES, _examples, problem_text, template
+from limen.problem.files.template import FAMILIES, examples, problem_text, template
 
 # Posed by none of the gallery's experiments.
 OWN = limen.TwoLayer(
@@ -39,15 +39,15 @@ d = 100
 """
 
 
-@pytest.mark.parametrize("name", sorted(_examples()))
+@pytest.mark.parametrize("name", sorted(examples()))
 def test_every_family_survives_the_way_to_a_file_and_back(name, tmp_path):
-    problem = _examples()[name]
+    problem = examples()[name]
     assert limen.load_problem(problem.save(tmp_path / "problem.toml")) == problem
     assert parse_problem(template(name)).problem == problem
 
 
 def test_there_is_a_template_for_every_family():
-    assert {kind.__name__ for kind in FAMILIES} <= set(_examples())
+    assert {kind.__name__ for kind in FAMILIES} <= set(examples())
 
 
 def test_a_template_says_meaning_default_and_range_of_every_field():
@@ -137,7 +137,7 @@ def test_any_file_is_a_problem_or_one_sentence():
     )  # fmt: skip
     draw = random.Random(0)
     for _ in range(600):
-        lines = template(draw.choice(sorted(_examples()))).splitlines()
+        lines = template(draw.choice(sorted(examples()))).splitlines()
         for _ in range(draw.randint(1, 3)):
             at = draw.randrange(len(lines))
             if "=" in lines[at]:

@@ -45,6 +45,20 @@ def test_a_text_is_checked_and_its_numbers_become_controls(visitor):
         not wrong["ok"] and "line 3, column 9: noisy is not a field of Ridge: did you mean 'noise'?" in wrong["message"]
     )
     assert check(visitor, limen.Ridge(0.5, 0.3).describe()).json()["ok"]
+    assert moved["questions"] == ["grid", "tune"]
+
+
+def test_parts_change_their_type_and_lists_are_controls(visitor):
+    other = check(visitor, OWN, {"algorithm.type": "OnePassSGD"}).json()
+    assert other["ok"] and parse_problem(other["text"]).problem.samples_per_dim is None
+    back = check(visitor, other["text"], {"algorithm.type": "GradientDescent", "start.type": "OverlapStart"}).json()
+    assert back["ok"] and "thresholds" in back["questions"]
+    again = parse_problem(back["text"]).problem
+    assert again.samples_per_dim == 4.0 and isinstance(again.start, limen.OverlapStart)
+    kinds = {control["name"]: control["kind"] for control in back["controls"]}
+    assert kinds["algorithm.type"] == "choice" and kinds["inputs.variances"] == "list"
+    said = check(visitor, OWN, {"algorithm.type": "Newton"}).json()["message"]
+    assert said.startswith("algorithm.type must be one of GradientDescent, Adam")
 
 
 @pytest.mark.parametrize("family", [kind.__name__ for kind in FAMILIES])
@@ -108,10 +122,10 @@ def test_in_a_browser_a_problem_is_typed_moved_simulated_and_linked(visitor):
         expect(box).to_have_value(RIDGE)
         expect(page.locator(".numbers tbody tr").first).to_contain_text("excess mse at the end")
         first = page.locator(".numbers tbody tr").first.inner_text()
+        page.locator(".typing summary").click()
         box.fill(RIDGE.replace("noise", "noisy"))
         expect(page.locator("#p-problem-note")).to_contain_text("did you mean 'noise'?")
         box.fill(RIDGE)
-        page.locator(".moving summary").click()
         page.locator("[id='p-noise']").fill("0.9")
         expect(box).to_have_value(re.compile(r"noise = 0\.9"))
         expect(page.locator(".numbers tbody tr").first).not_to_have_text(first)
@@ -122,5 +136,9 @@ def test_in_a_browser_a_problem_is_typed_moved_simulated_and_linked(visitor):
         assert "problem=" in page.url
         page.locator("#p-problem-family").select_option("SphericalSGD")
         expect(page.locator("[id='p-algorithm.rate']")).to_be_attached()
+        # A part of another type: the network keeps its fields, the algorithm has its own.
+        page.locator("[id='p-algorithm.type']").select_option("GradientDescent")
+        expect(page.locator("[id='p-algorithm.momentum']")).to_be_attached()
+        expect(box).to_have_value(re.compile(r'type = "GradientDescent"'))
         browser.close()
         assert complaints == []

@@ -223,8 +223,13 @@ def make_record(
         # Without what has no default.
         plain = kind.model_construct().model_dump(mode="json")
         fixed = {name: value for name, value in given.items() if name not in plain or value != plain[name]}
-    else:
+    elif isinstance(experiment, type) and issubclass(experiment, Experiment):
         kind, fixed = experiment, {}
+    else:
+        raise InputError(
+            f"a sweep takes a problem, an experiment or the name of one, got {type(experiment).__name__}: give "
+            "fixed parameters as axes of one value."
+        )
     names = own_names(experiment) if isinstance(experiment, Spec) else []
     if names:
         raise InputError(f"the workers of a sweep cannot have your function {names[0]!r}: write it as a formula.")

@@ -29,6 +29,7 @@ from limen.web.limits import Limits
 from limen.web.own_data import data_task
 from limen.web.own_problem import checked_problem, problem_parameters, problem_schema, read_text
 from limen.web.pictures import packed
+from limen.web.questions.asked import question_task
 from limen.web.queue import Busy, ComputationQueue
 from limen.web.schema import catalogue, parameters_of, schema, title
 from limen.web.security import Guard
@@ -61,6 +62,8 @@ def create_app(limits: Limits | None = None, host: str = "127.0.0.1", token: str
         Route("/api/problem", page.problem, methods=["POST"]),
         Route("/api/problem/theories", page.theories, methods=["POST"]),
         Route("/api/problem/{family}", page.template),
+        Route("/api/questions", page.question, methods=["POST"]),
+        Route("/api/predictions/{key}", page.prediction),
         Route("/api/runs", page.begin, methods=["POST"]),
         Route("/api/runs/{ticket}", page.run, methods=["GET", "DELETE"]),
         Route("/api/runs/{ticket}/events", page.events),
@@ -122,10 +125,10 @@ class Page:
         return _download(bibtex(keys).encode(), f"{described['name']}.bib", "text/plain; charset=utf-8")
 
     async def thumbnail(self, request: Request) -> Response:
-        name = _experiment(request)
-        body = (await asyncio.to_thread(packed)).get(name)
+        body = (await asyncio.to_thread(packed)).get(request.path_params["experiment"])
         if body is None:
-            body = await self._answer(request, {"task": "thumbnail", "experiment": name}, "pictures")
+            task = {"task": "thumbnail", "experiment": _experiment(request)}
+            body = await self._answer(request, task, "pictures")
         return Response(body, media_type="image/svg+xml", headers={"cache-control": "private, max-age=3600"})
 
     async def formula(self, request: Request) -> Response:
@@ -166,6 +169,22 @@ class Page:
         task = {"task": "run", "experiment": name, "parameters": parameters, "seeds": seeds}
         ticket = await self.jobs.submit(task, "simulation" if seeds else "theory")
         return JSONResponse({"run": ticket.identifier, "state": ticket.computation.state}, 202)
+
+    async def question(self, request: Request) -> Response:
+        """A grid, the best parameters, thresholds, the Hessian: begun like a run, and followed like one."""
+        asked = await _object(request, {"kind": str, "experiment": str, "parameters": dict, "settings": dict})
+        if asked["experiment"] not in PLACES | OWN:
+            raise HTTPException(404, "There is no such experiment.")
+        task = await asyncio.to_thread(question_task, asked, self.limits)
+        ticket = await self.jobs.submit(task, "simulation")
+        return JSONResponse({"run": ticket.identifier, "state": ticket.computation.state}, 202)
+
+    async def prediction(self, request: Request) -> Response:
+        key = request.path_params["key"]
+        if not IDENTIFIER.fullmatch(key):
+            raise HTTPException(404, "A prediction is named by hexadecimal digits.")
+        body = await self._answer(request, {"task": "prediction", "key": key}, "theory")
+        return _download(body, f"limen-{key[:10]}-theory.nc", FILES["theory.nc"])
 
     async def run(self, request: Request) -> Response:
         ticket = self._ticket(request)

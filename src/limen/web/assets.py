@@ -8,7 +8,7 @@ from importlib.resources import files
 
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 PAGE = ("index.html", "style.css", "app.js", "api.js", "gallery.js", "stored.js", "experiment.js", "controls.js",
-        "owndata.js", "plots.js", "problem.js", "icon.svg")  # fmt: skip
+        "owndata.js", "plots.js", "problem.js", "questions.js", "sheet.js", "icon.svg")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,18 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from limen.problem import InputError, Spec
+from limen.problem.algorithms import EntrywiseDescent, GradientDescent
 from limen.problem.changes import changed, value_at
 from limen.problem.files.python_text import python_text
 from limen.problem.files.reading import ProblemFile, parse_problem
-from limen.problem.files.template import FAMILIES, problem_text, short_text, template
+from limen.problem.files.template import FAMILIES, examples, problem_text, short_text, spec_kinds, template
 from limen.problem.spec import from_description
 from limen.web.limits import Limits
 
 NAME = "problem"
 TIMES, SIZE, SEEDS = 20.0, 200, 8
 MOST_TIMES, LONGEST, LARGEST, WIDEST = 400, 1000.0, 4000, 64
+TYPE = ".type"
 ALGORITHMS = ("GradientDescent", "Adam", "SignDescent", "GradientFlow", "OnePassSGD", "SphericalSGD")
 
 
@@ -36,7 +38,7 @@ def problem_schema(limits: Limits) -> dict[str, Any]:
         "quick": {"d": 60, "times": 5},
         "parameters": [
             {
-                "name": "problem", "label": "problem file", "kind": "file", "default": template(),
+                "name": "problem", "label": "your problem", "kind": "file", "default": template(),
                 "families": [*(kind.__name__ for kind in FAMILIES), *ALGORITHMS],
             },
             {
@@ -54,8 +56,11 @@ def checked_problem(given: Any, changes: Any, limits: Limits) -> dict[str, Any]:
         read = read_text(given, limits)
         if not isinstance(changes, dict) or len(changes) > limits.list:
             raise InputError(f"changes must be an object of at most {limits.list} names and values.")
-        problem = changed(read.problem, changes) if changes else read.problem
-        _affordable(problem)
+        kinds = {path: value for path, value in changes.items() if path.endswith(TYPE)}
+        problem = retyped(read.problem, kinds)
+        numbers = {path: value for path, value in changes.items() if path not in kinds}
+        problem = changed(problem, numbers) if numbers else problem
+        affordable(problem)
     except InputError as error:
         return {"ok": False, "message": str(error)}
     text = given if isinstance(given, str) and not changes else problem_text(problem, read.run)
@@ -63,7 +68,8 @@ def checked_problem(given: Any, changes: Any, limits: Limits) -> dict[str, Any]:
         "ok": True,
         "text": text,
         "python": python_text(problem, read.run.get("times", TIMES), read.run.get("d", SIZE)),
-        "controls": _controls(problem),
+        "controls": controls_of(problem),
+        "questions": _questions(problem),
         "has_size": getattr(problem, "d", None) is not None,
     }
 
@@ -76,7 +82,7 @@ def problem_parameters(given: Any, limits: Limits) -> dict[str, Any]:
         if name not in ("problem", "times", "d"):
             raise InputError(f"{str(name)[:60]!r} is not a parameter of your problem (allowed: problem, times, d).")
     read = read_text(given["problem"], limits)
-    _affordable(read.problem)
+    affordable(read.problem)
     times, size = given.get("times", TIMES), given.get("d", SIZE)
     if type(times) not in (int, float) or not 0.0 < times <= LONGEST:
         raise InputError(f"times must be a number above 0 and at most {LONGEST:g}, got {str(times)[:60]!r}.")
@@ -106,7 +112,7 @@ def read_text(given: Any, limits: Limits) -> ProblemFile:
     return parse_problem(given)
 
 
-def _affordable(problem: Spec) -> None:
+def affordable(problem: Spec) -> None:
     """Refuses what would keep the machine busy for minutes; the command line has no such bounds."""
     if type(problem) not in FAMILIES:
         raise InputError(f"problem must be one of {', '.join(kind.__name__ for kind in FAMILIES)}.")
@@ -125,20 +131,58 @@ def _affordable(problem: Spec) -> None:
             raise InputError(f"{path} must be at most {most} on the page, got {value}: the command line takes it.")
 
 
-def _controls(problem: Spec, path: str = "") -> list[dict[str, Any]]:
-    """One control per number, choice, switch or formula of a problem, by path."""
+def retyped(problem: Spec, kinds: dict[str, Any]) -> Spec:
+    """The problem with parts of another type, each as in the template that has it (`{"algorithm.type": "Adam"}`)."""
+    for path, wanted in kinds.items():
+        place = path.removesuffix(TYPE)
+        allowed = _types(problem, place)
+        if wanted not in allowed:
+            raise InputError(f"{path} must be one of {', '.join(allowed)}, got {str(wanted)[:60]!r}.")
+        if type(getattr(problem, place)).__name__ == wanted:
+            continue
+        holders = [one for one in examples().values() if type(getattr(one, place, None)).__name__ == wanted]
+        update: dict[str, Any] = {place: getattr(holders[0], place)} if holders else {place: allowed[wanted]()}
+        if place == "algorithm":
+            # One-pass algorithms take no sample; the others need one.
+            fixed = getattr(holders[0], "samples_per_dim", None)
+            update["samples_per_dim"] = fixed and (getattr(problem, "samples_per_dim", None) or fixed)
+        problem = problem.model_copy(update=update)
+    return problem
+
+
+def _types(problem: Spec, place: str) -> dict[str, type[Spec]]:
+    """What a part of a problem may be, by name; a rule of one's own stands in Python alone."""
+    field = type(problem).model_fields.get(place)
+    kinds = spec_kinds(field.annotation) if field is not None else []
+    return {kind.__name__: kind for kind in kinds if kind is not EntrywiseDescent}
+
+
+def _questions(problem: Spec) -> list[str]:
+    """What more can be asked of a problem."""
+    descent = isinstance(getattr(problem, "algorithm", None), GradientDescent)
+    return ["grid", "tune", *(["thresholds", "hessian"] if descent else [])]
+
+
+def controls_of(problem: Spec, path: str = "") -> list[dict[str, Any]]:
+    """One control per type, number, choice, switch or formula of a problem, by path."""
     found = []
     for name, field in type(problem).model_fields.items():
         value, place = getattr(problem, name), f"{path}{name}"
         text = short_text(value) if isinstance(value, Spec) else value
         if isinstance(value, Spec) and text is None:
-            found += _controls(value, f"{place}.")
+            types = [] if path else list(_types(problem, name))
+            if len(types) > 1:
+                kind = {"kind": "choice", "choices": types, "default": type(value).__name__}
+                found.append({"name": f"{place}{TYPE}", "label": f"{place}: {field.description or name}", **kind})
+            found += controls_of(value, f"{place}.")
             continue
         control = {"name": place, "label": f"{place}: {field.description or name}", "default": text}
         if isinstance(text, bool):
             found.append({**control, "kind": "switch"})
         elif isinstance(text, int | float):
             found.append({**control, **_number(field, text)})
+        elif isinstance(text, tuple) and all(isinstance(one, int | float) for one in text):
+            found.append({**control, "kind": "list", "default": list(text)})
         elif isinstance(text, str):
             choices = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
             found.append(

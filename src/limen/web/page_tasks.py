@@ -1,10 +1,7 @@
 """What a worker does: run an experiment and tell of it as it goes, draw, and read back what is stored."""
 
-import json
-import math
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from inspect import cleandoc
@@ -22,23 +19,19 @@ from limen.storage import FileStore, address, run
 from limen.storage.address import spec_of
 from limen.storage.remembered import recall, remember
 from limen.theory.registry import THEORIES
+from limen.web.answers import Asked, Cancelled, Send, as_json
 from limen.web.figure_json import figure_json
 from limen.web.own_data import data_answer
+from limen.web.questions.answered import answer_question
 from limen.web.thumbnail import thumbnail
 from limen.web.typeset import prose
 
-Send = Callable[[str, bytes], None]
-Asked = Callable[[], bool]
 # A theory that follows the simulation's own starts is first shown for so many of them, to answer a slider at once.
 PREVIEWED_STARTS = 4
 THUMBNAIL_SEEDS = (0, 1)
 REDRAW_EVERY = 0.3
 FIGURES = ("figure.svg", "figure.png", "figure.pdf")
 DATASETS = ("theory.nc", "simulation.nc")
-
-
-class Cancelled(Exception):
-    """Nobody wants the result any more."""
 
 
 def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
@@ -51,15 +44,19 @@ def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
             else:
                 _preview(experiment, send)
         case "data":
-            send("file", _json(data_answer(task)))
+            send("file", as_json(data_answer(task)))
+        case "question":
+            answer_question(task, _store(), send, stop_asked)
         case "theories":
-            send("file", _json(_theories(from_description(task["problem"]))))
+            send("file", as_json(_theories(from_description(task["problem"]))))
         case "thumbnail":
             send("file", _thumbnail(task["experiment"]).encode())
         case "stored":
-            send("file", _json(_stored_record(task["identifier"])))
+            send("file", as_json(_stored_record(task["identifier"])))
         case "file":
             send("file", _file(task["identifier"], task["what"]))
+        case "prediction":
+            send("file", _prediction(task["key"]))
 
 
 def _theories(problem: Spec) -> list[dict[str, str]]:
@@ -87,7 +84,8 @@ def _preview(experiment: Experiment, send: Send) -> None:
     computed = theory is None
     if theory is None:
         theory = experiment.theory(seeds)
-    send("theory", _json({**_picture(experiment, theory), "seconds": time.perf_counter() - began}))
+    told = {"seconds": time.perf_counter() - began, "key": key}
+    send("theory", as_json({**_picture(experiment, theory), **told}))
     # After the answer is on its way: writing to disk takes longer than many a closed form.
     if computed:
         _store().put({key: theory})
@@ -104,7 +102,7 @@ def _run(experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Sen
     remember(_store(), finished)
     comparison = finished.comparison.describe() if finished.comparison else None
     told = {"comparison": comparison, "identifier": finished.identifier, "total": len(seeds)}
-    send("done", _json({**_picture(experiment, finished.theory, finished.simulation), **told}))
+    send("done", as_json({**_picture(experiment, finished.theory, finished.simulation), **told}))
 
 
 class _Narration:
@@ -122,7 +120,7 @@ class _Narration:
 
     def theory(self, theory: Result) -> None:
         self._theory = theory
-        self._send("theory", _json(_picture(self._experiment, theory)))
+        self._send("theory", as_json(_picture(self._experiment, theory)))
 
     def result(self, seed: int, result: Result) -> None:
         self._results[seed] = result
@@ -145,7 +143,7 @@ class _Narration:
             told |= self._picture_so_far(self._theory)
             self._drawn_at = time.perf_counter()
             self._cost = self._drawn_at - now
-        self._send("seeds", _json(told))
+        self._send("seeds", as_json(told))
 
     def _picture_so_far(self, theory: Result) -> dict[str, Any]:
         seeds = sorted(self._results)
@@ -194,6 +192,17 @@ def _stored_record(identifier: str) -> dict[str, Any]:
     return {"identifier": key, **{name: record[name] for name in names}, "seeds": len(record["seeds"])}
 
 
+def _prediction(key: str) -> bytes:
+    """A theory that was computed, as the bytes of a netCDF file."""
+    found = _store().get([key]).get(key)
+    if found is None:
+        raise InputError("this theory is not in the store: draw it again.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "theory.nc"
+        found.save(path)
+        return path.read_bytes()
+
+
 def _file(identifier: str, what: str) -> bytes:
     """Figure or dataset of a stored run, as the bytes of a file."""
     finished = recall(_store(), identifier)
@@ -207,18 +216,3 @@ def _file(identifier: str, what: str) -> bytes:
                 raise InputError(f"run {identifier!r} has no simulation.")
             result.save(path)
         return path.read_bytes()
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(_finite(value), allow_nan=False, separators=(",", ":")).encode()
-
-
-def _finite(value: Any) -> Any:
-    """A number that is not finite becomes the text "inf", "-inf" or "nan"."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value

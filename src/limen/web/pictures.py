@@ -9,7 +9,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from limen.experiments.registry import PLACES, experiment_class
+from limen.experiments.registry import OWN, PLACES, experiment_class
 from limen.storage import FileStore, run
 from limen.web.thumbnail import thumbnail
 
@@ -20,7 +20,7 @@ def packed() -> dict[str, bytes]:
     folder = files("limen.web") / "static" / "pictures"
     if not folder.is_dir():
         return {}
-    names = {f"{name}.svg": name for name in PLACES}
+    names = {f"{name}.svg": name for name in PLACES | OWN}
     return {names[file.name]: file.read_bytes() for file in folder.iterdir() if file.name in names}
 
 

@@ -188,7 +188,7 @@ def _checked(control: dict[str, Any], value: Any, limits: Limits) -> Any:
     if kind == "list":
         return _list(name, value, limits)
     if kind in ("integer", "number") and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return _within(control, value)
+        return within(control, value)
     allowed = {"choice": f"one of {', '.join(map(str, control.get('choices', ())))}", "switch": "true or false",
                "formula": "a text", "text": "a text", "integer": "a whole number", "number": "a number"}  # fmt: skip
     raise InputError(f"{name} must be {allowed[kind]}, got {str(value)[:60]!r}.")
@@ -206,7 +206,8 @@ def _list(name: str, value: Any, limits: Limits) -> list[float]:
     return [float(item) for item in value]
 
 
-def _within(control: dict[str, Any], value: float) -> int | float:
+def within(control: dict[str, Any], value: float) -> int | float:
+    """A number as the control wants it; one outside its bounds is refused."""
     name = control["name"]
     if not abs(value) < 1e300:
         raise InputError(f"{name} must be a finite number.")

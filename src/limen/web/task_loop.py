@@ -15,7 +15,8 @@ from limen.workers.inside import bound_memory, follow_parent
 def serve(connection: Connection, memory: int) -> None:
     """Answers tasks until the pipe closes; `memory` bounds the address space beyond what the imports take."""
     follow_parent()
-    from limen.web.page_tasks import Cancelled, perform
+    from limen.web.answers import Cancelled
+    from limen.web.page_tasks import perform
 
     bound_memory(memory)
 

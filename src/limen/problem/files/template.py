@@ -70,13 +70,14 @@ def problem_text(problem: Spec, run: dict[str, Any] | None = None) -> str:
 
 def template(family: str = "TwoLayer") -> str:
     """The file to begin with: a family of problems, or an algorithm for a two-layer network."""
-    examples = _examples()
-    if family not in examples:
-        raise InputError(f"there is no family of problems {family!r}: {did_you_mean(family, examples)}")
-    return problem_text(examples[family], {"times": 20, "d": 400, "seeds": 16})
+    known = examples()
+    if family not in known:
+        raise InputError(f"there is no family of problems {family!r}: {did_you_mean(family, known)}")
+    return problem_text(known[family], {"times": 20, "d": 400, "seeds": 16})
 
 
-def _examples() -> dict[str, Spec]:
+def examples() -> dict[str, Spec]:
+    """A problem of every family by its name, and a two-layer problem of every algorithm."""
     target, network = Target("tanh(2*z1) + 0.3*z2", noise=0.1), Network(2, "tanh")
     algorithms = {
         "GradientDescent": GradientDescent(0.3),

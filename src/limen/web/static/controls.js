@@ -63,14 +63,18 @@ function make(parameter, tell) {
     element.classList.toggle("bad", Boolean(text));
   };
   const kinds = { integer: number, number, choice, switch: toggle, list, formula, text: plain, file };
-  const { parts, show } = kinds[parameter.kind](parameter, id, (value, message = "") => {
+  const made = kinds[parameter.kind](parameter, id, (value, message = "") => {
     complain(message);
     tell(value, message);
   }, complain);
+  const { parts, show } = made;
   for (const part of parts) part.setAttribute("aria-describedby", note.id);
   if (parameter.kind === "switch") element.append(...parts, label, note);
   else element.append(label, ...parts, note);
-  return { element, show: (value) => { complain(""); show(value); } };
+  // A file has more to tell than its value.
+  return Object.defineProperties({ element, show: (value) => { complain(""); show(value); }, change: made.change }, {
+    told: { get: () => made.told?.() },
+  });
 }
 
 function input(type, id) {

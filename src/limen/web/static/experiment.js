@@ -3,6 +3,8 @@
 import { getJSON, Run } from "./api.js";
 import { Controls } from "./controls.js";
 import { Plots, preload } from "./plots.js";
+import { Questions } from "./questions.js";
+import { duration, numbers, reference, TEMPLATE } from "./sheet.js";
 
 const SETTLE = 30;
 const VERDICTS = { agrees: "✓", disagrees: "✗", "cannot tell": "?" };
@@ -53,7 +55,11 @@ class View {
         button.textContent = `${name} axis: ${this.plots.scale(name)}`;
       });
     }
-    this.part("#curves").addEventListener("click", () => this.saveCurves());
+    this.part("#curves").addEventListener("click", () => this.plots.save(`limen-${schema.name}.csv`));
+    this.questions = new Questions(this.part(".questions"), () => this.body(0), (changes) => this.take(changes));
+    this.own = schema.parameters.some(({ kind }) => kind === "file");
+    main.classList.toggle("own-problem", this.own);
+    if (!this.own) this.questions.offer(["grid"], schema.parameters.filter(isNumber), [], 0);
     this.keys = (event) => this.pressed(event);
     document.addEventListener("keydown", this.keys);
     this.simulated = query.get("run") === "1";
@@ -67,6 +73,7 @@ class View {
     this.theory?.cancel();
     this.run?.cancel();
     this.plots.close();
+    this.questions.leave();
   };
 
   pressed(event) {
@@ -241,7 +248,8 @@ class View {
 
   meanwhile() {
     const picture = this.part(".meanwhile");
-    if (this.plots.figure || !this.schema.about || !picture.hidden) return;
+    if (this.plots.figure || !picture.hidden) return;
+    if (this.own) picture.querySelector("figcaption").textContent = "the template's own curves, while yours are computed";
     picture.hidden = false;
     picture.querySelector("img").src = `/api/experiments/${this.schema.name}/thumbnail.svg`;
   }
@@ -253,8 +261,25 @@ class View {
     numbers(this.part(".numbers tbody"), data);
     this.part(".trust").textContent = data.status ? `${data.ok ? "Theory: " : "Take care: "}${data.status}` : "";
     this.part(".trust").dataset.tone = data.ok ? "" : "bad";
+    if (this.own) this.offered(data.headline);
     await this.plots.draw(data.figure);
     this.part(".panels").classList.remove("stale");
+    if (data.key) this.part("#prediction").href = `/api/predictions/${data.key}`;
+    if (data.key) this.part("#prediction").hidden = false;
+  }
+
+  // What more can be asked of a problem of one's own follows its text and its curves.
+  offered(headline) {
+    const told = this.controls.fields.get("problem")?.told;
+    if (!told) return;
+    const size = this.schema.parameters.filter(({ name }) => name === "d" && !told.has_size);
+    const goals = Object.keys(headline.theory).filter((name) => !name.startsWith("best_"));
+    this.questions.offer(told.questions, [...told.controls.filter(isNumber), ...size], goals, this.controls.values.times);
+  }
+
+  take(changes) {
+    this.controls.fields.get("problem").change(changes);
+    window.scrollTo({ top: 0, behavior: "smooth" });
   }
 
   verdict(comparison, identifier) {
@@ -287,14 +312,6 @@ class View {
     this.part("#unpin").hidden = true;
   }
 
-  saveCurves() {
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([this.plots.csv()], { type: "text/csv" }));
-    link.download = `limen-${this.schema.name}.csv`;
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  }
-
   async share() {
     this.keep();
     try {
@@ -304,6 +321,10 @@ class View {
       this.say(location.href);
     }
   }
+}
+
+function isNumber({ kind }) {
+  return kind === "integer" || kind === "number";
 }
 
 function parametersOf(schema, query) {
@@ -319,94 +340,3 @@ function parametersOf(schema, query) {
   }
   return values;
 }
-
-function numbers(body, { headline, words = {}, units = {} }) {
-  const simulation = headline.simulation ?? {};
-  body.replaceChildren(...Object.entries(headline.theory).map(([name, value]) => {
-    const row = document.createElement("tr");
-    const head = document.createElement("th");
-    head.scope = "row";
-    head.textContent = words[name] ?? name.replaceAll("_", " ");
-    const cells = [value, simulation[name]].map((number) => {
-      const cell = document.createElement("td");
-      cell.textContent = number === undefined ? "" : shown(number, words[name], units[name]);
-      return cell;
-    });
-    row.append(head, ...cells);
-    return row;
-  }));
-}
-
-// What is not finite comes as text: a number that does not exist is a dash, a wait without end "never".
-function shown(number, words = "", unit = "") {
-  if (number === "nan") return "– (none)";
-  if (number === "inf" && (unit || words.split(" ").includes("time"))) return "never";
-  if (typeof number !== "number") return String(number).replace("-", "−").replace("inf", "∞");
-  return `${Number(number.toPrecision(4)).toString().replace("-", "−")} ${unit}`.trim();
-}
-
-function duration(seconds) {
-  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
-}
-
-function reference(entry) {
-  const item = document.createElement("li");
-  const title = document.createElement(entry.link ? "a" : "cite");
-  title.textContent = entry.title;
-  if (entry.link) Object.assign(title, { href: entry.link, rel: "noreferrer noopener", target: "_blank" });
-  item.append(`${entry.authors} (${entry.year}). `, title, entry.where ? `. ${entry.where}.` : ".");
-  return item;
-}
-
-const TEMPLATE = `
-  <div class="heading">
-    <p class="crumb"><a href="#/">Gallery</a> · <span class="source"></span></p>
-    <h1></h1>
-    <p class="summary"></p>
-  </div>
-  <section class="stage" aria-label="Figure">
-    <p class="figure-title"></p>
-    <figure class="meanwhile" hidden><img alt="" width="320">
-      <figcaption>from the gallery, at quick parameters, while yours are computed</figcaption></figure>
-    <div class="panels stale"></div>
-    <p class="caption"></p>
-    <p class="row small tools">
-      <button id="pin" title="keep these curves and lay others over them">Pin curves</button>
-      <button id="unpin" hidden>Clear pins</button>
-      <button id="scale-x">x axis: as drawn</button> <button id="scale-y">y axis: as drawn</button>
-      <button id="curves">Curves (CSV)</button>
-    </p>
-    <p class="verdict" role="status" hidden><strong></strong> <span></span></p>
-    <table class="numbers">
-      <thead><tr><th scope="col"><span class="hidden">quantity</span></th><th scope="col">theory</th><th scope="col">simulation</th></tr></thead>
-      <tbody></tbody>
-    </table>
-    <p class="trust"></p>
-    <p class="downloads" hidden>Download
-      <a data-file="figure.pdf" download>figure (pdf)</a> <a data-file="figure.png" download>png</a>
-      <a data-file="figure.svg" download>svg</a> <a data-file="theory.nc" download>theory (netCDF)</a>
-      <a data-file="simulation.nc" download>simulation (netCDF)</a>
-      <span class="again">or <code>limen show <span class="identifier"></span></code></span></p>
-  </section>
-  <aside class="side" aria-label="Parameters">
-    <div class="actions">
-      <div class="row">
-        <label for="seeds">seeds</label>
-        <input id="seeds" type="number" min="1" step="1" inputmode="numeric">
-        <button id="simulate" class="primary" title="s, or Enter in a parameter">Simulate</button>
-        <button id="cancel" class="primary" title="Escape" hidden>Cancel</button>
-      </div>
-      <progress hidden></progress>
-      <p class="status" role="status" aria-live="polite"></p>
-    </div>
-    <div class="parameters"></div>
-    <p class="row small">
-      <button id="reset">Defaults</button> <button id="quick">Small and quick</button> <button id="link">Copy link</button>
-    </p>
-  </aside>
-  <section class="words">
-    <h2>What happens</h2>
-    <div class="prose about"></div>
-    <div class="prose look"></div>
-    <div class="references"><h2>References</h2><ul></ul><p><a class="bibtex" download>BibTeX</a></p></div>
-  </section>`;

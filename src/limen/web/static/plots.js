@@ -106,11 +106,16 @@ export class Plots {
     return this.scales[name] ?? "as drawn";
   }
 
-  // Everything drawn, as a table.
+  // Everything drawn, as a table; a map has a value at each x and y.
   csv() {
-    const rows = [["panel", "series", "x", "y", "error"]];
+    const maps = (this.figure?.panels ?? []).some((panel) => panel.data.some(({ type }) => type === "heatmap"));
+    const rows = [["panel", "series", "x", "y", "error", ...(maps ? ["value"] : [])]];
     for (const panel of this.figure?.panels ?? []) {
       for (const trace of panel.data) {
+        if (trace.type === "heatmap") {
+          const axes = words(`${panel.layout.yaxis.title.text} against ${panel.layout.xaxis.title.text}`);
+          trace.z.forEach((row, i) => row.forEach((value, k) => rows.push([axes, "map", trace.x[k], trace.y[i], "", value])));
+        }
         if (trace.type !== "scatter") continue;
         const name = words(trace.name ?? "");
         trace.x.forEach((x, k) => rows.push([
@@ -119,6 +124,14 @@ export class Plots {
       }
     }
     return rows.map((row) => row.map((cell) => (/[",\n]/.test(cell) ? `"${String(cell).replaceAll('"', '""')}"` : cell ?? "")).join(",")).join("\n");
+  }
+
+  save(name) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([this.csv()], { type: "text/csv" }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
   holder() {

@@ -10,13 +10,14 @@ export function file(parameter, id, tell, complain) {
   part.className = "problem-file";
   part.innerHTML = `
     <p class="row small"><label for="${id}-family">begin with</label> <select id="${id}-family"></select></p>
-    <textarea id="${id}" rows="18" spellcheck="false" autocomplete="off" wrap="off"></textarea>
+    <details class="moving" open><summary>Build it</summary><div></div></details>
+    <details class="typing"><summary>As a file</summary>
+      <textarea id="${id}" rows="18" spellcheck="false" autocomplete="off" wrap="off"></textarea></details>
     <p class="row small copies">copy as
       <button type="button" data-copy="python">Python</button>
       <button type="button" data-copy="command">command</button>
       <button type="button" data-copy="text">problem file</button>
       <span class="copied" role="status"></span></p>
-    <details class="moving"><summary>Move its numbers</summary><div></div></details>
     <details class="applying"><summary>Theories: what applies, what it assumes, why the rest does not</summary><dl></dl></details>`;
   const box = part.querySelector("textarea");
   const family = part.querySelector("select");
@@ -25,6 +26,7 @@ export function file(parameter, id, tell, complain) {
   for (const name of parameter.families) family.add(new Option(name, name));
   let asked = 0;
   let known = {};
+  let told;
 
   // A newer question takes the place of an older one; only the last answer counts.
   async function check(problem, changes, loud) {
@@ -43,7 +45,10 @@ export function file(parameter, id, tell, complain) {
       return;
     }
     if (box.value !== answer.text) box.value = answer.text;
+    told = answer;
     known = { text: answer.text, python: answer.python, command: "limen compare problem.toml" };
+    const kind = answer.text.match(/^type = "(\w+)"/m)?.[1];
+    if (kind && !answer.text.includes(`"${family.value}"`)) family.value = kind;
     build(answer.controls);
     if (applying.open) apply();
     if (loud) tell(answer.text);
@@ -123,6 +128,8 @@ export function file(parameter, id, tell, complain) {
   });
   return {
     parts: [part],
+    told: () => told,
+    change: (changes) => check(box.value, changes, true),
     show(value) {
       if (typeof value === "string") box.value = value;
       check(value, {}, typeof value !== "string");
