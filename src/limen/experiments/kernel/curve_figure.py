@@ -64,5 +64,5 @@ def _several(theory: Result, run: Result | None, name: str) -> Panel:
         if run is not None:
             mean, error = mean_and_error(np.asarray(run.dataset[name].isel(place).values))
             marks.append(Points(x, mean, error, "", colour))
-    words = "half mean squared error (dashed: training)" if name == "test_loss" else "share misclassified"
+    words = "loss (dashed: training)" if name == "test_loss" else "share misclassified"
     return Panel(LABELS[last][0], words, marks, x_scale="log")
