@@ -117,3 +117,31 @@ def test_hard_directions_of_descent_on_two_variances():
     np.testing.assert_allclose(amplification, theory.amplification.values.ravel(), rtol=0.12)
     flat = limen.predict(posed.model_copy(update={"inputs": limen.Inputs()}), 3).dataset
     assert not (np.abs(variance - flat.hard_variance.values.ravel()) < 3.0 * error + 0.08 * variance)[1:].all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["momentum", "batches of a kinked network"])
+def test_linear_rules_on_two_variances(case):
+    """Momentum, and batches by epochs of a ReLU network with a trained second layer; rule and spectrum as twins."""
+    given = limen.Inputs(variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3))
+    if case == "momentum":
+        target, network = limen.target("tanh(2*z) + 0.5*(z**2 - 1)", noise=0.1), limen.network(1, "tanh")
+        rule, wrong = (limen.GradientDescent(0.2, momentum=beta) for beta in (0.8, 0.75))
+    else:
+        target = limen.target("relu(z1) + 0.5*z2", noise=0.1)
+        network = limen.network(2, "relu", second_layer=(1.5, -1.0), train_second_layer=True)
+        rule, wrong = (limen.GradientDescent(0.4, batch_fraction=part, replacement=False) for part in (0.25, 0.5))
+    posed = limen.TwoLayer(target, network, rule, 2.0, inputs=given)
+    times, watched = [1, 3, 6, 10], ("train_loss", "test_loss", "overlap", "gram")
+    # Seeds from 48 others, for a band of 3% of the range.
+    run = limen.simulate(posed, times, d=600, seeds=range(48, 248))
+    prediction = limen.predict(posed, times)
+    assert prediction.ok, prediction.status
+    comparison = limen.compare(prediction, run, watched)
+    assert comparison.verdict != "disagrees", str(comparison)
+    assert comparison["train_loss"].verdict == "agrees", str(comparison)
+    swapped = limen.Inputs(variances=(0.625, 1.75), fractions=(2 / 3, 1 / 3))
+    for change, field in ((wrong, "algorithm"), (swapped, "inputs")):
+        twin = limen.predict(posed.model_copy(update={field: change}), times)
+        caught = limen.compare(twin, run, watched, differing=(field,))
+        assert caught.verdict == "disagrees", f"{field}: {caught}"

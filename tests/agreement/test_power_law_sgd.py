@@ -12,8 +12,9 @@ def changed(problem, **changes):
     return problem.model_copy(update=changes)
 
 
-def test_sgd_has_the_mean_of_the_recursion():
-    problem = limen.PowerLawFeatures(0.7, 0.9, 60, 400, noise=0.05, rate=0.15, batch=2)
+@pytest.mark.parametrize("rate", [0.15, "0.3/(1 + t)**0.4"])
+def test_sgd_has_the_mean_of_the_recursion(rate):
+    problem = limen.PowerLawFeatures(0.7, 0.9, 60, 400, noise=0.05, rate=rate, batch=2)
     run = limen.simulate(problem, STEPS, seeds=60)
     exact = limen.predict(problem, STEPS, seeds=60)
     ratio = run.dataset.excess_risk / exact.dataset.excess_risk

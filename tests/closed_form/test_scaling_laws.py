@@ -5,6 +5,7 @@ import pytest
 
 import limen
 from limen import InputError
+from limen.problem.rates import rate_values
 from limen.theory.kernel.power_law import drawn_nodes, equivalent_nodes, mean_risk, population, volterra_risk
 from limen.theory.kernel.scaling_laws import frontier_exponents, limit_error
 
@@ -46,15 +47,44 @@ def test_strides_are_the_recursion():
     assert nodes.floor == pytest.approx(((vectors.T @ index**-1.6) ** 2)[:340].sum(), rel=1e-9)
 
 
+def drawn_case():
+    """Eigenvalues and energies of one draw."""
+    index = np.arange(1.0, 401.0)
+    weighted = index[:, None] ** -0.7 * np.random.default_rng(0).standard_normal((400, 60)) / np.sqrt(60)
+    return drawn_nodes(weighted, index**-1.6)
+
+
+@pytest.mark.parametrize("schedule", ["0.3/(1 + t)**0.5", "0.15*(1 + 0.5*sin(t/300))", "0.02 + 0*t"])
+def test_strides_of_a_schedule_are_the_recursion(schedule):
+    """Step by step with the rate of each step; a formula that is constant is the number."""
+    nodes, batch, noise, steps = drawn_case(), 2, 0.01, np.array([1, 10, 100, 3000])
+    rates = rate_values(schedule, np.arange(3000.0))
+    rho, wanted = nodes.energies.copy(), []
+    for step, rate in enumerate(rates, start=1):
+        pull = 2 * rate * batch * nodes.z - rate**2 * batch * (batch + 1) * nodes.z**2
+        rho = (1 - pull) * rho + rate**2 * batch * nodes.z**2 * (rho.sum() + nodes.floor + noise)
+        if step in steps:
+            wanted.append(rho.sum() + nodes.floor)
+    found = mean_risk(nodes, schedule, batch, noise, steps)
+    np.testing.assert_allclose(found[:2], wanted[:2], rtol=1e-12)
+    np.testing.assert_allclose(found, wanted, rtol=2e-4)
+    # The rate of the first step for all of them is another risk.
+    fixed = mean_risk(nodes, float(rates[0]), batch, noise, steps)
+    assert np.abs(fixed / wanted - 1.0).max() > 0.05 or schedule.startswith("0.02")
+    np.testing.assert_allclose(fixed if schedule.startswith("0.02") else wanted, wanted, rtol=1e-4)
+
+
 def test_the_limit_of_small_rates_is_a_volterra_equation():
     """At equal products of rate and steps the difference falls to second order in the rate for B = 1, where
     $1-2x+2x^2$ is $e^{-2x}$ to second order."""
     nodes = equivalent_nodes(0.7, 0.9, 400, 60)
-    gaps = []
-    for rate in (0.04, 0.02, 0.01):
-        asked = (nodes, rate, 1, 0.1, np.array([round(8 / rate)]))
-        gaps.append(mean_risk(*asked)[0] / volterra_risk(*asked)[0] - 1.0)
-    np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 4.0, rtol=0.15)
+    for falling in ("{rate}", "{rate}/(1 + t*{rate}/4)"):
+        gaps = []
+        for rate in (0.04, 0.02, 0.01):
+            given = limen.PowerLawFeatures(0.7, 0.9, 60, 400, rate=falling.format(rate=rate)).rate
+            asked = (nodes, given, 1, 0.1, np.array([round(8 / rate)]))
+            gaps.append(mean_risk(*asked)[0] / volterra_risk(*asked)[0] - 1.0)
+        np.testing.assert_allclose([gaps[0] / gaps[1], gaps[1] / gaps[2]], 4.0, rtol=0.15)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +155,12 @@ def test_mistakes():
         limen.kernel.scaling_exponents(0.2, 0.2)
     with pytest.raises(InputError, match="ambient must exceed features"):
         limen.PowerLawFeatures(0.7, 0.9, 60, 60, rate=0.1)
+    for wrong, words in (("1 - t", "got 0 at t = 1"), (-1.0, "rate must be greater than 0"), ("x", "x")):
+        with pytest.raises(InputError, match=words):
+            limen.PowerLawFeatures(0.7, 0.9, 20, 100, rate=wrong)
+    for ask in (limen.predict, lambda problem, times: limen.simulate(problem, times, seeds=1)):
+        with pytest.raises(InputError, match="rate must be finite and positive"):
+            ask(limen.PowerLawFeatures(0.7, 0.9, 20, 100, rate="0.1*(8 - t)"), 20)
     problem = limen.PowerLawFeatures(0.7, 0.9, 20, 100, rate=3.0)
     assert "take a rate below about" in limen.predict(problem, 50).status
     with pytest.raises(InputError, match="d must be the features of the problem"):

@@ -15,10 +15,10 @@ import click
     show_default=True,
     help="what learns",
 )
-@click.option("--ridge", type=float, default=0.01, show_default=True, help="ridge λ")
+@click.option("--ridge", default="0.01", show_default=True, help="ridge λ, or several with commas")
 @click.option("--times", default=None, help="early stopping: times of gradient flow, with commas")
 @click.option("--sizes", default=None, help="numbers of samples, with commas; by default eight from N/20 to N/2")
-@click.option("--features", type=int, default=None, help="random features, with --model random-features")
+@click.option("--features", default=None, help="random features, with --model random-features; one or several")
 @click.option("--depth", type=int, default=3, show_default=True, help="weight layers, with --model ntk")
 @click.option("--width", type=float, default=1.0, show_default=True, help="width of the kernel, with --model kernel")
 @click.option("--seeds", type=click.IntRange(0), default=20, show_default=True, help="trainings; 0: only predict")
@@ -28,10 +28,10 @@ def data(
     file: Path,
     target: str | None,
     model: str,
-    ridge: float,
+    ridge: str,
     times: str | None,
     sizes: str | None,
-    features: int | None,
+    features: str | None,
     depth: int,
     width: float,
     seeds: int,
@@ -44,5 +44,5 @@ def data(
     """
     from limen.cli.data_tables import learning_curves
 
-    asked = {"model": model, "ridge": ridge, "features": features, "depth": depth, "width": width}
-    learning_curves(file, target, {"sizes": sizes, "times": times}, asked, seeds, out, as_json)
+    lists = {"sizes": sizes, "times": times, "ridge": ridge, "features": features}
+    learning_curves(file, target, lists, {"model": model, "depth": depth, "width": width}, seeds, out, as_json)

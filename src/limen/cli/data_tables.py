@@ -68,11 +68,13 @@ def learning_curves(
     console.print(f"figure: {files['figure']}", soft_wrap=True)
 
 
-def _numbers(name: str, text: str | None) -> list[float] | None:
+def _numbers(name: str, text: str | None) -> list[float] | float | None:
+    """Numbers with commas between them as a list; one ridge or number of features as itself."""
     if text is None:
         return None
     try:
-        return [float(part) for part in text.split(",")]
+        numbers = [float(part) for part in text.split(",")]
+        return numbers[0] if len(numbers) == 1 and name in ("ridge", "features") else numbers
     except ValueError:
         raise InputError(f"{name} must be numbers with commas between them, got {text!r}.") from None
 
@@ -82,6 +84,8 @@ def _measured(run: Result | None, name: str, place: tuple[int, ...]) -> str:
         return ""
     values = run.dataset[name].values[(slice(None), *place)]
     error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    if name == "test_error":
+        return f"{values.mean():.1%} ± {error:.1%}"
     return f"{values.mean():.4g} ± {error:.2g}"
 
 

@@ -36,7 +36,10 @@ class Arrays:
 
 def checked_inputs(X: ArrayLike) -> tuple[Floats, int]:
     """Columns of mean 0 and variance 1, constant ones left out and counted; what cannot be learned from is refused."""
-    raw = np.asarray(X)
+    try:
+        raw = np.asarray(X)
+    except ValueError:
+        raise InputError("X must have rows of equal length.") from None
     if raw.dtype.kind not in "biuf":
         raise InputError(f"X must hold numbers, got {raw.dtype}.")
     inputs = np.asarray(raw, dtype=float)
@@ -50,8 +53,11 @@ def checked_inputs(X: ArrayLike) -> tuple[Floats, int]:
         raise InputError(
             f"X must be finite: {int(bad.any(axis=1).sum())} rows have NaN or infinity, first in column {column}."
         )
+    # By its largest entry first: squares of very large numbers overflow.
+    largest = np.abs(inputs).max(axis=0)
+    inputs = inputs / np.where(largest > np.finfo(float).tiny, largest, 1.0)
     spread = inputs.std(axis=0)
-    kept = spread > 1e-12 * np.abs(inputs).max(axis=0)
+    kept = spread > 1e-12
     if not kept.any():
         raise InputError(f"X must have a column that is not constant, all {kept.size} are.")
     return (inputs[:, kept] - inputs[:, kept].mean(axis=0)) / spread[kept], int((~kept).sum())
@@ -65,6 +71,9 @@ def checked_arrays(X: ArrayLike, y: ArrayLike) -> Arrays:
     given = given[:, 0] if given.ndim == 2 and given.shape[1] == 1 else given
     if given.shape != (len(inputs),):
         raise InputError(f"y must have one entry per row of X ({len(inputs)}), got shape {given.shape}.")
+    missing = sum(value is None or value != value for value in given.tolist()) if given.dtype.kind == "O" else 0
+    if missing:
+        raise InputError(f"y must have no missing entries, got {missing}: leave these rows out.")
     classes: tuple[str, ...] = ()
     if _names_classes(given):
         values, place = np.unique(given.astype(str) if given.dtype.kind not in "biuf" else given, return_inverse=True)
@@ -76,6 +85,7 @@ def checked_arrays(X: ArrayLike, y: ArrayLike) -> Arrays:
         numbers = np.asarray(given, dtype=float)[:, None]
         if not np.isfinite(numbers).all():
             raise InputError(f"y must be finite: {int((~np.isfinite(numbers)).sum())} entries are NaN or infinite.")
+        numbers = numbers / (np.abs(numbers).max() or 1.0)
         labels = numbers / (numbers.std() or 1.0)
     if np.ptp(labels, axis=0).max() == 0.0:
         raise InputError("y must not be constant.")

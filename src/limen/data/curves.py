@@ -35,9 +35,9 @@ def learning_curve(
     y: ArrayLike,
     model: Model = "ridge",
     sizes: ArrayLike | None = None,
-    ridge: float = 0.01,
+    ridge: ArrayLike = 0.01,
     times: ArrayLike | None = None,
-    features: int | None = None,
+    features: ArrayLike | None = None,
     depth: int = 3,
     width: float = 1.0,
 ) -> Result:
@@ -49,7 +49,7 @@ def learning_curve(
         model: `ridge`, linear; `kernel`, $e^{-|x-x'|^2/(2w^2d)}$ with $w$ = `width`; `random-features`, `features` many
             ReLU features; `ntk`, the tangent kernel of a ReLU network of `depth` weight layers.
         sizes: numbers of samples, below N; by default eight between N/20 and N/2.
-        ridge: $\lambda>0$; with `times` also 0.
+        ridge: $\lambda>0$; with `times` also 0. A list of them adds a dimension `ridge`, a list of `features` one too.
         times: early stopping: gradient flow $\dot f=-\nabla$ of the loss from $f=0$ is looked at at these times, and
             the curves have a dimension `time`. Up to 4000 rows.
 
@@ -72,7 +72,7 @@ def learning_curve(
     )
     status = f"predicted from {asked.data.said}."
     if not settled:
-        status = f"the effective weights did not settle: take a larger ridge than {asked.ridge:g}."
+        status = f"the effective weights did not settle: take a larger ridge than {asked.ridges[0]:g}."
     statistics = {"seconds": time.perf_counter() - began}
     return Result(dataset, asked.spec(), "theory", settled, status, statistics, citations=CITATIONS)
 
@@ -82,9 +82,9 @@ def training_curve(
     y: ArrayLike,
     model: Model = "ridge",
     sizes: ArrayLike | None = None,
-    ridge: float = 0.01,
+    ridge: ArrayLike = 0.01,
     times: ArrayLike | None = None,
-    features: int | None = None,
+    features: ArrayLike | None = None,
     depth: int = 3,
     width: float = 1.0,
     seeds: int | Sequence[int] = 20,
@@ -112,19 +112,17 @@ def training_curve(
 def _risks(asked: Question) -> Iterator[SubsetRisk]:
     """Moments of the residuals at every point of the curve."""
     kernel, labels = asked.kernel(), asked.data.labels
-    inputs = asked.data.inputs if kernel is None else None
+    inputs, rows, examples = (asked.data.inputs if kernel is None else None), None, None
     if asked.times is not None:
         rows = asked.data.inputs if kernel is None else _rows_of(kernel)
-        for n in asked.sizes:
-            for stop in asked.times:
-                yield subset_flow(rows, labels, float(n), float(stop), asked.ridge)
-        return
-    law = None
     if asked.features is not None:
-        weights = sobol_normals(EXAMPLES, asked.data.inputs.shape[1], 0)
-        law = RandomFeatures(asked.features, asked.random_features(weights))
-    for n in asked.sizes:
-        yield subset_risk(inputs, kernel, labels, float(n), float(n) * asked.ridge, law)
+        examples = asked.random_features(sobol_normals(EXAMPLES, asked.data.inputs.shape[1], 0))
+    for n, ridge, features, stop in asked.points():
+        if rows is not None and stop is not None:
+            yield subset_flow(rows, labels, float(n), stop, ridge)
+        else:
+            law = None if features is None else RandomFeatures(features, examples)
+            yield subset_risk(inputs, kernel, labels, float(n), n * ridge, law)
 
 
 def _rows_of(kernel: Floats) -> Floats:
@@ -137,18 +135,24 @@ def _rows_of(kernel: Floats) -> Floats:
 def _trained(asked: Question, kernel: Floats | None, seed: int, draws: int) -> Floats:
     """Train loss, test loss and share of wrong answers, means over draws, at every point of the curve."""
     inputs, labels = (asked.data.inputs if kernel is None else None), asked.data.labels
-    drawn = None if asked.features is None else numpy_generator(seed, asked.features, "data features")
+    most = 0 if asked.features is None else int(asked.features[-1])
+    drawn = numpy_generator(seed, most, "data features") if most else None
     total = 0.0
     for order in row_orders(seed, len(labels), draws):
-        if drawn is not None and asked.features is not None:
-            weights = drawn.standard_normal((asked.features, asked.data.inputs.shape[1]))
-            inputs, kernel = asked.random_features(weights) / np.sqrt(asked.features), None
+        if drawn is not None:
+            # Fewer features are the first of the most.
+            inputs = asked.random_features(drawn.standard_normal((most, asked.data.inputs.shape[1])))
         errors: list[SubsetErrors] = []
-        for n in asked.sizes.tolist():
-            if asked.times is None:
-                errors.append(subset_errors(inputs, kernel, labels, order, n, n * asked.ridge))
+        for n, ridge, features, stop in asked.points():
+            if asked.times is not None:
+                # All times at once: they share a diagonalisation.
+                if stop == asked.times[0]:
+                    errors += subset_flow_errors(inputs, kernel, labels, order, n, asked.times, ridge)
+            elif inputs is not None and features is not None:
+                own = inputs[:, :features] / np.sqrt(features)
+                errors.append(subset_errors(own, None, labels, order, n, n * ridge))
             else:
-                errors += subset_flow_errors(inputs, kernel, labels, order, n, asked.times, asked.ridge)
+                errors.append(subset_errors(inputs, kernel, labels, order, n, n * ridge))
         total = total + np.array([(0.5 * error.train, 0.5 * error.test, error.wrong) for error in errors])
     return np.asarray(total) / draws
 

@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,9 +28,13 @@ class Table:
     names: tuple[str, ...]
     target: str
 
+    def __repr__(self) -> str:
+        rows, columns = self.X.shape
+        return f"Table of {rows} rows, {columns} columns ({_listed(list(self.names))}), target {self.target!r}"
+
 
 def load(path: str | os.PathLike[str], target: str | int | None = None) -> Table:
-    """Reads a table from `.csv`, `.npz` or `.parquet`, at most 1 GB.
+    """Reads a table from `.csv`, `.npz` or `.parquet`, at most 1 GB, arrays unpacked.
 
     `target` names the column to be learned (or its number, from 0). A `.npz` with arrays `X` and `y` needs none. Other
     columns must be numbers: one that holds text is refused by name.
@@ -43,16 +48,18 @@ def load(path: str | os.PathLike[str], target: str | int | None = None) -> Table
     return read(file.name, file, target)
 
 
-def read(name: str, source: Path | BytesIO, target: str | int | None = None) -> Table:
-    """The table of an open file or a path; what it is, its `name` says."""
+def read(name: str, source: Path | BytesIO, target: str | int | None = None, most_bytes: int | None = None) -> Table:
+    """The table of an open file or a path; what it is, its `name` says. Arrays may unpack to `most_bytes` (1 GB)."""
     kind = Path(name).suffix.lower()
     if kind == ".npz":
-        return _from_arrays(name, source, target)
+        return _from_arrays(name, source, target, most_bytes or MOST_BYTES)
     if kind not in (".csv", ".parquet"):
         raise InputError(f"{name} must be a .csv, .npz or .parquet file, got {kind or 'no ending'}.")
     frame = _frame(name, source, kind)
     names = [str(name) for name in frame.columns]
     chosen = _column(names, target)
+    if len(frame) < FEWEST_ROWS:
+        raise InputError(f"{name} must have at least {FEWEST_ROWS} rows, got {len(frame)}.")
     columns = []
     for place, column in enumerate(names):
         if place == chosen:
@@ -79,21 +86,32 @@ def _frame(name: str, source: Path | BytesIO, kind: str) -> Any:
         raise InputError(f"{name} is not a readable {kind} table ({reason}).") from None
 
 
-def _from_arrays(name: str, source: Path | BytesIO, target: str | int | None) -> Table:
-    try:
-        with np.load(source, allow_pickle=False) as stored:
-            arrays = {array: stored[array] for array in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise InputError(f"{name} is not a readable .npz file ({type(error).__name__}).") from None
+def _from_arrays(name: str, source: Path | BytesIO, target: str | int | None, most_bytes: int) -> Table:
     wanted = "y" if target is None else str(target)
-    for array in ("X", wanted):
-        if array not in arrays:
-            raise InputError(f"{name} must hold an array {array!r}, it has {', '.join(arrays) or 'none'}.")
-    inputs = np.atleast_2d(arrays["X"])
+    try:
+        # A small file may unpack to any size: its own list says to which.
+        with zipfile.ZipFile(source) as packed:
+            size = sum(entry.file_size for entry in packed.infolist())
+        if size > most_bytes:
+            raise InputError(
+                f"{name} has {size / 1e9:.2g} GB unpacked, at most {most_bytes / 1e9:.2g} GB are read: take a part."
+            )
+        if isinstance(source, BytesIO):
+            source.seek(0)
+        with np.load(source, allow_pickle=False) as stored:
+            for array in ("X", wanted):
+                if array not in stored.files:
+                    found = ", ".join(stored.files) or "none"
+                    raise InputError(f"{name} must hold an array {array!r}, it has {found}.")
+            inputs, labels = np.atleast_2d(stored["X"]), stored[wanted]
+    except InputError:
+        raise
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{name} is not a readable .npz file ({type(error).__name__}).") from None
     if inputs.dtype.kind not in "biuf":
         raise InputError(f"X in {name} must hold numbers, got {inputs.dtype}.")
     names = tuple(f"x{column}" for column in range(inputs.shape[1]))
-    return Table(np.asarray(inputs, dtype=float), arrays[wanted], names, wanted)
+    return Table(np.asarray(inputs, dtype=float), labels, names, wanted)
 
 
 def _column(names: list[str], target: str | int | None) -> int:

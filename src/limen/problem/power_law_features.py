@@ -2,6 +2,7 @@
 
 from pydantic import Field, model_validator
 
+from limen.problem.rates import Rate
 from limen.problem.spec import InputError, Spec
 
 
@@ -12,8 +13,8 @@ class PowerLawFeatures(Spec):
     $$\theta\leftarrow\theta-\gamma\sum_{b\le B}(\theta\cdot W^\top x_b-y_b)\,W^\top x_b,\qquad\theta_0=0,$$
     on $B$ fresh samples a step (Paquette, Paquette, Xiao & Pennington 2024). Time counts steps; a step costs $dB$.
 
-    `features` is $d$, `ambient` $v>d$, `rate` $\gamma$, `batch` $B$. The risk stays finite for rates up to about
-    $2/(\sum_jj^{-2\alpha}+B+1)$.
+    `features` is $d$, `ambient` $v>d$, `rate` $\gamma$, a number or a formula in `t`, the steps done before
+    (`"0.2/(1 + t)**0.3"`), `batch` $B$. The risk stays finite for rates up to about $2/(\sum_jj^{-2\alpha}+B+1)$.
     """
 
     alpha: float = Field(gt=0.0, le=5.0, description="decay of the inputs")
@@ -21,7 +22,7 @@ class PowerLawFeatures(Spec):
     features: int = Field(ge=1, description="number of features")
     ambient: int = Field(ge=2, description="number of inputs, more than features")
     noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
-    rate: float = Field(gt=0.0, description="learning rate")
+    rate: Rate = Field(description="learning rate: a number, or a formula in the number t of steps done")
     batch: int = Field(1, ge=1, description="samples a step")
 
     @model_validator(mode="after")

@@ -11,6 +11,8 @@ from limen.web.limits import Limits
 
 MODELS = ("ridge", "kernel", "ntk")
 MOST_SEEDS = 200
+# What a packed file may become in memory.
+MOST_UNPACKED = 64 * 2**20
 
 
 def data_task(asked: dict[str, str], content: bytes, limits: Limits) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def data_answer(task: dict[str, Any]) -> dict[str, Any]:
     from limen.data.table import read
     from limen.experiments.kernel.curve_figure import curve_figure
 
-    table = read(task["name"], BytesIO(base64.b64decode(task["content"])), task["target"] or None)
+    table = read(task["name"], BytesIO(base64.b64decode(task["content"])), task["target"] or None, MOST_UNPACKED)
     asked = {"model": task["model"], "ridge": task["ridge"]}
     theory = learning_curve(table.X, table.y, **asked)
     run = training_curve(table.X, table.y, **asked, seeds=task["seeds"]) if task["seeds"] else None

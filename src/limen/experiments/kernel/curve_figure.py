@@ -5,13 +5,26 @@ import numpy as np
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, witnesses
 from limen.result import Result
 
+LABELS = {
+    "samples": ("samples $n$", "$n={:g}$"),
+    "ridge": (r"ridge $\lambda$", r"$\lambda={:g}$"),
+    "features": ("random features $N$", "$N={:g}$"),
+    "time": ("time $t$ of gradient flow", "$t={:g}$"),
+}
+# Lines that one panel holds.
+MOST_SERIES = 6
+
 
 def curve_figure(theory: Result, run: Result | None, title: str) -> Figure:
     """Predicted losses as lines with their interval, trained ones as points; for classes also the share of wrong
-    answers. With stopping times one pair of lines per number of samples, against time."""
+    answers. With lists of ridges, features or stopping times: against the last of them, a line for each of the rest, up
+    to six."""
     found = theory.dataset
-    panels = [_losses(theory, run)] if "time" not in found.dims else [_stopped(theory, run)]
-    if "test_error" in found and "time" not in found.dims:
+    several = found.test_loss.ndim > 1
+    panels = [_several(theory, run, "test_loss") if several else _losses(theory, run)]
+    if "test_error" in found and several:
+        panels.append(_several(theory, run, "test_error"))
+    elif "test_error" in found:
         n = found.samples.values
         wrong: list[Mark] = [Line(n, found.test_error.values, "predicted", 2, spots=True)]
         if run is not None:
@@ -35,13 +48,21 @@ def _losses(theory: Result, run: Result | None) -> Panel:
     return Panel("samples $n$", "half mean squared error", marks, x_scale="log")
 
 
-def _stopped(theory: Result, run: Result | None) -> Panel:
+def _several(theory: Result, run: Result | None, name: str) -> Panel:
+    """Test losses, training dashed, or wrong answers, against the last dimension."""
     found, marks = theory.dataset, []
-    for place, n in enumerate(found.samples.values):
-        at = found.isel(samples=place)
-        marks.append(Line(found.time.values, at.test_loss.values, f"test, $n={n}$", place, spots=True))
-        marks.append(Line(found.time.values, at.train_loss.values, "", colour=place, dashed=True))
+    *others, last = map(str, found[name].dims)
+    x, places = found[last].values, list(np.ndindex(found[name].shape[:-1]))
+    shown = np.unique(np.linspace(0, len(places) - 1, min(len(places), MOST_SERIES)).round().astype(int))
+    for colour, chosen in enumerate(shown):
+        place = dict(zip(others, places[chosen], strict=True))
+        at = found.isel(place)
+        label = ", ".join(LABELS[dim][1].format(float(at[dim])) for dim in others if found.sizes[dim] > 1)
+        marks.append(Line(x, at[name].values, label, colour, spots=True))
+        if name == "test_loss":
+            marks.append(Line(x, at.train_loss.values, "", colour=colour, dashed=True))
         if run is not None:
-            mean, error = mean_and_error(np.asarray(run.dataset.test_loss.isel(samples=place).values))
-            marks.append(Points(found.time.values, mean, error, "", place))
-    return Panel("time $t$ of gradient flow", "half mean squared error (dashed: training)", marks, x_scale="log")
+            mean, error = mean_and_error(np.asarray(run.dataset[name].isel(place).values))
+            marks.append(Points(x, mean, error, "", colour))
+    words = "loss (dashed: training)" if name == "test_loss" else "share misclassified"
+    return Panel(LABELS[last][0], words, marks, x_scale="log")

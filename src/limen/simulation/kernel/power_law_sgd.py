@@ -6,6 +6,7 @@ import xarray as xr
 from limen.gaussian.power_law_draw import drawn_features
 from limen.method import Method
 from limen.problem.power_law_features import PowerLawFeatures
+from limen.problem.rates import check_rate_until, is_schedule, rate_values
 from limen.problem.spec import InputError
 from limen.result import Findings
 from limen.simulation.generators import numpy_generator
@@ -32,24 +33,27 @@ def solve(problem: PowerLawFeatures, times: np.ndarray, d: int, seed: int) -> Fi
     work = float(steps[-1]) * batch * v * d / MOST_WORK
     if work > 1.0:
         raise InputError(f"times must be shorter: {steps[-1]} steps are {work:.2g} times the work SGD accepts.")
+    if is_schedule(problem.rate):
+        check_rate_until(problem.rate, float(steps[-1]))
     weighted, target = drawn_features(problem, seed)
     generator = numpy_generator(seed, d, "power-law samples")
     noises = numpy_generator(seed, d, "power-law label noise")
     most = max(1, BLOCK_ENTRIES // (v * batch))
 
-    def advance(theta: np.ndarray, left: int) -> tuple[np.ndarray, int]:
-        count = min(most, left)
+    def advance(state: tuple[np.ndarray, int], left: int) -> tuple[tuple[np.ndarray, int], int]:
+        (theta, done), count = state, min(most, left)
+        rates = rate_values(problem.rate, np.arange(done, done + count, dtype=float))
         normals = generator.standard_normal((count * batch, v))
         features = (normals @ weighted).reshape(count, batch, d)
         labels = (normals @ target).reshape(count, batch)
         if problem.noise > 0.0:
             labels = labels + np.sqrt(problem.noise) * noises.standard_normal((count, batch))
-        for phi, y in zip(features, labels, strict=True):
-            theta = theta - problem.rate * ((phi @ theta - y) @ phi)
-        return theta, count
+        for rate, phi, y in zip(rates, features, labels, strict=True):
+            theta = theta - rate * ((phi @ theta - y) @ phi)
+        return (theta, done + count), count
 
-    path = states_at(steps, np.zeros(d), advance)
-    risk = np.array([0.5 * np.sum((weighted @ theta - target) ** 2) for theta in path])
+    path = states_at(steps, (np.zeros(d), 0), advance)
+    risk = np.array([0.5 * np.sum((weighted @ theta - target) ** 2) for theta, _ in path])
     dataset = xr.Dataset(
         {
             "excess_risk": (("seed", "time"), risk[None]),

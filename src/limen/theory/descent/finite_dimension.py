@@ -219,10 +219,10 @@ def _stray(problem: TwoLayer, steps: int, paths: int, seeds: Sequence[int]) -> f
     return float(np.sqrt(np.mean(squares)))
 
 
-def checked_memory(problem: TwoLayer, steps: int, paths: int) -> float:
+def checked_memory(problem: TwoLayer, steps: int, paths: int, eigenspaces: int = 1) -> float:
     """Bytes of one run: coordinates twice (float64 first), forces, and what a step needs; refused above 8 GB."""
     k, m = problem.target.latents, problem.network.width
-    needed = paths * (8.0 * (k + 2 + m + m * steps) + 8.0 * m * steps + 40.0 * m)
+    needed = paths * (8.0 * eigenspaces * (k + 2 + m + m * steps) + 8.0 * m * steps + 40.0 * m)
     if needed > MOST_BYTES:
         raise InputError(
             f"paths x steps x width needs {needed / 1e9:.1f} GB, at most {MOST_BYTES / 1e9:g} are allowed: take fewer "

@@ -18,6 +18,7 @@ from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
+from limen.theory.descent.block_pass import BlockRun, block_pass
 from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate, start_coefficients
 from limen.theory.descent.conditioned_pass import Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import Coordinates, draw_coordinates
@@ -25,7 +26,7 @@ from limen.theory.descent.finite_dimension import checked_memory as checked_run_
 from limen.theory.descent.finite_dimension import draw_points, runs
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
 from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
-from limen.theory.fresh_inputs.population_losses import population_losses
+from limen.theory.fresh_inputs.population_losses import PopulationLosses, population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
 # Variables along (time, time2, neuron, neuron2) are reported up to this many entries.
@@ -54,9 +55,6 @@ def refuses(problem: object) -> str | None:
         return f"it solves GradientDescent, not {type(problem.algorithm).__name__}."
     if problem.network.width > MOST_WIDTH:
         return _too_wide(problem)
-    reason = without_responses(problem)
-    if reason is not None and not problem.inputs.isotropic:
-        return f"with inputs of several variances {reason}"
     if problem.inputs.target_shares is not None:
         return "it solves targets spread evenly over the eigenspaces, not target_shares."
     return problem.inputs.unlike_gaussian()
@@ -118,8 +116,8 @@ def solve(
         tolerance: largest error of a median over the sets, in parts of the size of its variable; 0.01 by default. Where
             it is not reached `ok` is False, and the status says from which step on the sets differ.
 
-    Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass`, which leaves out
-    `response`, `hard_variance` and `amplification`.
+    Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass` (`block_pass` on inputs
+    of several variances), which leaves out `response`, `hard_variance` and `amplification`.
 
     Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
     Montanari & Wang 2026.
@@ -151,8 +149,8 @@ def solve(
             passes = (run_scramble(problem, steps, points, i, spectrum) for i in sets)
             found = [_observables(problem, one, spectrum, grid) for one in passes]
         else:
-            memory = checked_run_memory(problem, steps, points)
-            found = [run_observables(problem, conditioned_set(problem, steps, points, i), grid) for i in sets]
+            memory = checked_run_memory(problem, steps, points, spectrum.values.size)
+            found = [_without_responses(problem, steps, points, i, grid) for i in sets]
         return median_of_sets(found, grid), memory
 
     first = 4096 if reason is None else SET_PATHS
@@ -220,37 +218,41 @@ def checked_memory(problem: TwoLayer, steps: int, paths: int, spectrum: InputVar
 
 
 def _observables(problem: TwoLayer, scramble: Scramble, spectrum: InputVariances, grid: np.ndarray) -> dict[str, Any]:
-    found, k, at = scramble.found, problem.target.latents, grid.astype(int)
-    coefficients = found.coefficients[at]
-    field_overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions * spectrum.values)
-    field_gram = np.einsum("tica,tjca->tij", coefficients, coefficients)
-    losses = population_losses(problem, field_overlap, field_gram, found.second_layer[at])
-    variables: dict[str, Any] = {
-        "train_loss": (("time",), found.train_loss[at]),
-        "test_loss": (("time",), losses.test),
-        "excess_risk": (("time",), losses.excess),
-        "quadrature_error": (("time",), losses.test_error),
-        "overlap": (
-            ("time", "neuron", "latent"),
-            coefficients[:, :, :k] @ np.sqrt(spectrum.fractions / spectrum.values),
-        ),
-        "gram": (
-            ("time", "neuron", "neuron2"),
-            np.einsum("tica,tjca,a->tij", coefficients, coefficients, 1.0 / spectrum.values),
-        ),
-        "second_layer": (("time", "neuron"), found.second_layer[at]),
-    }
-    if (at.size * problem.network.width) ** 2 <= MOST_ENTRIES:
-        two_time = ("time", "time2", "neuron", "neuron2")
-        scaled = (coefficients / np.sqrt(spectrum.values)).reshape(at.size, problem.network.width, -1)
-        variables["correlation"] = (two_time, np.einsum("tic,ujc->tuij", scaled, scaled, optimize=True))
-        variables["response"] = (two_time, found.response[np.ix_(at, at)])
+    found, at = scramble.found, grid.astype(int)
+    run = BlockRun(found.coefficients, found.train_loss, found.second_layer)
+    variables = block_observables(problem, run, spectrum, grid)
+    if "correlation" in variables:
+        variables["response"] = (variables["correlation"][0], found.response[np.ix_(at, at)])
     if scramble.hard.shape[1]:
         variance, amplification = hard_fluctuations(problem, found, scramble.coordinates.latent, scramble.hard)
         blocks = ("time", "neuron", "neuron2", "hard", "hard2")
         variables["hard_variance"] = (blocks, variance[at])
         variables["amplification"] = (blocks, amplification[at])
     return variables
+
+
+def block_observables(problem: TwoLayer, found: BlockRun, spectrum: InputVariances, grid: np.ndarray) -> dict[str, Any]:
+    """What is reported of one set whose coefficients have an axis of eigenspaces."""
+    at, k = grid.astype(int), problem.target.latents
+    coefficients = found.coefficients[at]
+    field_overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions * spectrum.values)
+    field_gram = np.einsum("tica,tjca->tij", coefficients, coefficients)
+    losses = population_losses(problem, field_overlap, field_gram, found.second_layer[at])
+    scaled = (coefficients / np.sqrt(spectrum.values)).reshape(at.size, problem.network.width, -1)
+    overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions / spectrum.values)
+    return _reported(losses, overlap, scaled, found.train_loss[at], found.second_layer[at])
+
+
+def _without_responses(problem: TwoLayer, steps: int, paths: int, seed: int, grid: np.ndarray) -> dict[str, Any]:
+    """What is reported of one set by conditioning, on inputs of one variance or several."""
+    if problem.inputs.isotropic:
+        return run_observables(problem, conditioned_set(problem, steps, paths, seed), grid)
+    assert isinstance(problem.algorithm, GradientDescent)
+    spectrum, hard = problem.inputs.spectrum, pinned_directions(problem)
+    batches = draw_batches(problem.algorithm, steps, paths, numpy_generators([seed], 0, "batches of the theory"))
+    coordinates = draw_coordinates(problem, spectrum, steps * problem.network.width, paths, seed)
+    found = block_pass(problem, coordinates, spectrum, steps, None if batches is None else batches.row(0), hard)
+    return block_observables(problem, found, spectrum, grid)
 
 
 def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:
@@ -271,17 +273,24 @@ def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str
     coefficients = found.coefficients[at]
     overlap, gram = coefficients[:, :, :k], np.einsum("tic,tjc->tij", coefficients, coefficients)
     losses = population_losses(problem, overlap, gram, found.second_layer[at])
+    return _reported(losses, overlap, coefficients, found.train_loss[at], found.second_layer[at])
+
+
+def _reported(
+    losses: PopulationLosses, overlap: np.ndarray, weights: np.ndarray, train_loss: np.ndarray, second_layer: np.ndarray
+) -> dict[str, Any]:
+    """Variables of one set; `weights` (T, m, c) on orthonormal coordinates."""
     variables: dict[str, Any] = {
-        "train_loss": (("time",), found.train_loss[at]),
+        "train_loss": (("time",), train_loss),
         "test_loss": (("time",), losses.test),
         "excess_risk": (("time",), losses.excess),
         "quadrature_error": (("time",), losses.test_error),
         "overlap": (("time", "neuron", "latent"), overlap),
-        "gram": (("time", "neuron", "neuron2"), gram),
-        "second_layer": (("time", "neuron"), found.second_layer[at]),
+        "gram": (("time", "neuron", "neuron2"), np.einsum("tic,tjc->tij", weights, weights)),
+        "second_layer": (("time", "neuron"), second_layer),
     }
-    if (at.size * problem.network.width) ** 2 <= MOST_ENTRIES:
-        two_time = np.einsum("tic,ujc->tuij", coefficients, coefficients, optimize=True)
+    if (weights.shape[0] * weights.shape[1]) ** 2 <= MOST_ENTRIES:
+        two_time = np.einsum("tic,ujc->tuij", weights, weights, optimize=True)
         variables["correlation"] = (("time", "time2", "neuron", "neuron2"), two_time)
     return variables
 

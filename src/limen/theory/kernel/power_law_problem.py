@@ -8,6 +8,7 @@ import xarray as xr
 from limen.gaussian.power_law_draw import drawn_features
 from limen.method import Method
 from limen.problem.power_law_features import PowerLawFeatures
+from limen.problem.rates import check_rate_until, is_schedule
 from limen.result import Findings
 from limen.theory.kernel.power_law import (
     Nodes,
@@ -44,6 +45,8 @@ def _answer(
     problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int], risk_of: Callable[..., np.ndarray]
 ) -> Findings:
     steps = np.rint(times).astype(np.int64)
+    if is_schedule(problem.rate):
+        check_rate_until(problem.rate, float(steps[-1]))
 
     def risk(nodes: Nodes) -> np.ndarray:
         return 0.5 * risk_of(nodes, problem.rate, problem.batch, problem.noise, steps)
