@@ -7,8 +7,11 @@ import limen
 from limen.experiments.thresholds import hessian_spectrum
 from limen.experiments.thresholds.hessian_spectrum import HessianSpectrum
 from limen.simulation.descent.trained_weights import trained_weights
+from limen.simulation.thresholds import trained_hessian
 from limen.simulation.thresholds.hessian import network_hessian
-from limen.theory.thresholds.sharpness import sharpness, top_eigenvalue
+from limen.simulation.thresholds.trained_hessian import trained_top
+from limen.theory.thresholds.known_directions import OwnRows, top_eigenvalues
+from limen.theory.thresholds.sharpness import sharpness
 
 
 def test_a_linear_neuron_has_the_edge_of_marchenko_and_pastur():
@@ -23,7 +26,7 @@ def test_a_weight_along_one_coordinate():
     random = np.random.default_rng(0)
     u, delta = random.standard_normal(400_000), 20.0
     weights = 1.0 + 0.45 * (np.tanh(u) ** 2 - np.mean(np.tanh(u) ** 2))
-    top, edge = top_eigenvalue(weights, u[None], np.empty((0, u.size)), delta)
+    (top,), edge = top_eigenvalues(weights[:, None, None], u[None], np.empty((0, u.size)), delta)
     d, n = 1500, 30_000
     x = random.standard_normal((n, d)).astype(np.float32)
     g = 1.0 + 0.45 * (np.tanh(x[:, 0]) ** 2 - np.mean(np.tanh(u) ** 2))
@@ -32,25 +35,70 @@ def test_a_weight_along_one_coordinate():
     assert values[-1] == pytest.approx(top, rel=0.02)
 
 
+def test_neurons_that_do_not_meet_have_their_own_outliers():
+    """Diagonal weights: the two largest eigenvalues of the pair are those of the two alone."""
+    random = np.random.default_rng(1)
+    u = random.standard_normal((2, 4096))
+    parts = [1.0 + 1.2 * np.tanh(u[0]) ** 2, 0.9 + 1.5 * np.tanh(u[1]) ** 2]
+    together = np.zeros((4096, 2, 2))
+    together[:, 0, 0], together[:, 1, 1] = parts
+    none = np.empty((0, 4096))
+    alone = sorted((top_eigenvalues(part[:, None, None], u, none, 60.0).values[0] for part in parts), reverse=True)
+    np.testing.assert_allclose(top_eigenvalues(together, u, none, 60.0, 2).values, alone, rtol=1e-8)
+
+
+def test_a_parameter_without_mixed_derivatives_stands_alone():
+    u = np.random.default_rng(2).standard_normal((1, 2048))
+    weights, rows = np.ones((2048, 1, 1)), OwnRows(np.zeros((2048, 1, 1)), np.array([[7.0]]))
+    found = top_eigenvalues(weights, u, np.empty((0, 2048)), 4.0, 2, rows)
+    np.testing.assert_allclose(found.values[0], 7.0)
+    assert found.edge == pytest.approx(2.25, rel=1e-6)
+
+
+def test_products_and_the_matrix_have_the_same_largest_eigenvalues(monkeypatch):
+    given = posed(2, (1.0, -1.5), 0.6, True)
+    trained = trained_weights(given, [3.0], 60, 0)
+    dense = trained_top(given, trained, 2).eigenvalue
+    monkeypatch.setattr(trained_hessian, "LARGEST_DENSE", 10)
+    np.testing.assert_allclose(trained_top(given, trained, 2).eigenvalue, dense, rtol=1e-8)
+    blocks = (trained.first_layer[0], trained.second_layer[0], trained.bias)
+    first = network_hessian(trained.inputs, trained.labels, *blocks, "gelu", "square").eigenspace().values[-1]
+    fixed = posed(2, (1.0, -1.5), 0.6, False)
+    np.testing.assert_allclose(trained_top(fixed, trained, 1).eigenvalue[0, 0], first, rtol=1e-8)
+
+
+def posed(width, second_layer, step, train_second_layer):
+    network = limen.network(width, "gelu", second_layer, train_second_layer=train_second_layer)
+    return limen.TwoLayer(limen.target("2*tanh(z)", noise=0.1), network, limen.GradientDescent(step), 10.0)
+
+
 @pytest.mark.slow
-def test_training_has_the_sharpness_predicted():
-    given = limen.TwoLayer(
-        limen.target("2*relu(z)", noise=0.1),
-        limen.network(1, "gelu"),
-        limen.GradientDescent(1.0),
-        30.0,
-        start=limen.OverlapStart(0.2),
-    )
-    times, d = [0, 2, 6, 12], 400
-    found = sharpness(given, times, paths=8192).dataset
-    runs = []
-    for seed in range(4):
-        trained = trained_weights(given, np.array(times, float), d, seed)
-        parts = ((trained.first_layer[i], trained.second_layer[i], trained.bias) for i in range(len(times)))
-        functions = (given.network.activation, given.loss)
-        sample = (trained.inputs, trained.labels)
-        runs.append([network_hessian(*sample, *part, *functions).top(1).values[0] for part in parts])
-    np.testing.assert_allclose(np.mean(runs, axis=0), found.sharpness.values, rtol=0.02)
+@pytest.mark.parametrize(
+    "given",
+    [
+        limen.TwoLayer(
+            limen.target("2*relu(z)", noise=0.1),
+            limen.network(1, "gelu"),
+            limen.GradientDescent(1.0),
+            30.0,
+            start=limen.OverlapStart(0.2),
+        ),
+        posed(1, 1.0, 0.5, True),
+        posed(2, (1.0, -1.5), 0.8, True),
+    ],
+    ids=["first layer", "both layers", "two neurons, both layers"],
+)
+def test_training_has_the_sharpness_predicted(given):
+    """At finite d the edge of the bulk is short of its limit; outliers are not. A sample of three fifths is seen."""
+    times, d = [0, 2, 6], 400
+    found = sharpness(given, times, paths=4096, scrambles=3).dataset
+    trained = [trained_top(given, trained_weights(given, times, d, seed)) for seed in range(6)]
+    measured = np.mean([one.eigenvalue[:, 0] for one in trained], axis=0)
+    np.testing.assert_allclose(measured, found.sharpness.values, rtol=0.03)
+    np.testing.assert_allclose(np.mean([one.train_loss for one in trained], axis=0), found.train_loss.values, rtol=0.06)
+    fewer = given.model_copy(update={"samples_per_dim": 0.6 * given.samples_per_dim})
+    planted = sharpness(fewer, times, paths=4096, scrambles=2).dataset
+    assert np.abs(planted.sharpness.values / measured - 1.0).max() > 0.03
 
 
 def test_lanczos_sees_the_spectrum_that_all_eigenvalues_show(monkeypatch):
@@ -66,9 +114,11 @@ def test_lanczos_sees_the_spectrum_that_all_eigenvalues_show(monkeypatch):
 
 
 def test_bad_input_is_a_sentence():
-    given = limen.TwoLayer("z", limen.network(2, "tanh"), limen.GradientDescent(0.3), 3.0)
-    with pytest.raises(limen.InputError, match="one neuron, not 2"):
+    given = limen.TwoLayer("z", limen.network(9, "tanh"), limen.GradientDescent(0.3), 3.0)
+    with pytest.raises(limen.InputError, match="at most 8 neurons, not 9"):
         sharpness(given, 2)
+    with pytest.raises(limen.InputError, match="count must be at most width"):
+        sharpness(limen.TwoLayer("z", limen.network(1, "tanh"), limen.GradientDescent(0.3), 3.0), 2, count=4)
     kinked = limen.TwoLayer("z", limen.network(1, "relu"), limen.GradientDescent(0.3), 3.0)
     with pytest.raises(limen.InputError, match="second derivative"):
         sharpness(kinked, 2)

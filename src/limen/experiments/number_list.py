@@ -8,7 +8,10 @@ from limen.problem.spec import InputError, nested_tuple
 
 
 def number_list(value: Any) -> Any:
-    """Numbers separated by commas or blanks as a tuple; anything else as it is, for pydantic to judge."""
+    """Numbers separated by commas or blanks as a tuple, one number as a list of one; anything else as it is, for
+    pydantic to judge."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return (value,)
     if not isinstance(value, str):
         return nested_tuple(value)
     try:

@@ -27,6 +27,7 @@ PLACES = {
     "gd-dmft": "descent.gd_dmft:GradientDescentMeanField",
     "hard-directions": "thresholds.hard_directions:HardDirections",
     "hessian-spectrum": "thresholds.hessian_spectrum:HessianSpectrum",
+    "sharpness": "thresholds.sharpness:Sharpness",
     "feature-threshold": "thresholds.feature_threshold:FeatureThreshold",
     "grokking": "descent.grokking:Grokking",
     "momentum": "descent.momentum:Momentum",

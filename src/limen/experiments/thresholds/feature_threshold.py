@@ -42,7 +42,8 @@ class FeatureThreshold(Experiment):
     settle, with square loss and unbounded labels (`--loss square`) they do not, and only the bracket is an answer. The
     other panels are the witness at finite size: after a few steps from a start without overlap, the resolvent of the
     empirical Hessian along the hidden direction changes sign where theory says, and the lowest eigenvector turns
-    towards it ($c_*^2$; rounded at finite $d$). Source: Montanari & Wang 2026.
+    towards it ($c_*^2$; rounded at finite $d$). In a wider network a direction counts as soon as the block of one
+    neuron shows it; the witness is the block of the first neuron. Source: Montanari & Wang 2026.
     """
 
     name: ClassVar[str] = "feature-threshold"
@@ -58,8 +59,9 @@ class FeatureThreshold(Experiment):
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")
     activation: str = Field("gelu", description="activation σ, twice differentiable")
     loss: str = Field("huber:2", description="loss ℓ: square, huber:k, pseudo-huber:k, ...")
-    second_layer: float = Field(1.0, ge=-10.0, le=10.0, description="second layer a of the neuron")
-    bias: float = Field(0.0, ge=-10.0, le=10.0, description="bias b of the neuron")
+    width: int = Field(1, ge=1, le=8, description="neurons m")
+    second_layer: NumberList = Field((1.0,), description="second layer a, fixed: one number, or one per neuron")
+    bias: NumberList = Field((0.0,), description="biases b, fixed: one number, or one per neuron")
     step: float = Field(1.5, gt=0.0, le=100.0, description="step η")
     steps: int = Field(40, ge=2, le=150, description="steps of gradient descent")
     criterion: Literal["trimmed", "zero-level", "growth"] = Field("trimmed", description="criterion of the headline")
@@ -79,9 +81,10 @@ class FeatureThreshold(Experiment):
     def problem(self, samples_per_dim: float) -> TwoLayer:
         """The learning problem behind the experiment, from a start without overlap with the target."""
         link = target(self.target, noise=self.noise)
+        second_layer, bias = (values[0] if len(values) == 1 else values for values in (self.second_layer, self.bias))
         return TwoLayer(
             link,
-            network(1, self.activation, second_layer=self.second_layer, bias=self.bias),
+            network(self.width, self.activation, second_layer, bias),
             GradientDescent(self.step),
             samples_per_dim=samples_per_dim,
             loss=self.loss,
@@ -147,7 +150,7 @@ class FeatureThreshold(Experiment):
         trained = trained_weights(problem, [self.witness_step], self.d, seed)
         layers = (trained.first_layer[0], trained.second_layer[0], trained.bias)
         functions = (problem.network.activation, problem.loss)
-        values, vectors = network_hessian(trained.inputs, trained.labels, *layers, *functions).eigenspace()
+        values, vectors = network_hessian(trained.inputs, trained.labels, *layers, *functions, neuron=0).eigenspace()
         along = alignment(vectors, hard.T @ trained.directions)
         return {
             "alignment": float(along[0]),
@@ -176,7 +179,8 @@ class FeatureThreshold(Experiment):
             *self._marks(theory, simulation, "alignment", r"alignment $c_*^2$", 1),
         ]
         zero = self._marks(theory, simulation, "hard_resolvent", "", 2)
-        model = f"One {typeset(self.activation)} neuron, {typeset(self.loss)} loss, $y=$ {typeset(self.target)}"
+        neurons = "One neuron" if self.width == 1 else f"$m={self.width}$ neurons"
+        model = f"{neurons}, {typeset(self.activation)}, {typeset(self.loss)} loss, $y=$ {typeset(self.target)}"
         title = f"{model}, $\\eta={self.step:g}$"
         step = f"after {self.witness_step} steps, $d={self.d}$"
         return Figure(

@@ -10,6 +10,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
+from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
 from limen.link import hard_subspace
 from limen.link.hard_subspace import HardSubspace
@@ -22,7 +23,7 @@ PATHS, SCRAMBLES = 8192, 5
 
 
 class HardDirections(Experiment):
-    r"""One neuron trained by gradient descent on a target with a direction that no statistic of the labels sees.
+    r"""A small network trained by gradient descent on a target with a direction that no statistic of the labels sees.
 
     A direction $u$ of the target is hard if $E[u\cdot z\mid y,z_\perp]=0$; easy ones are climbed by a staircase of
     moments, whose singular values the last panel shows. As $d\to\infty$ overlaps with easy directions follow
@@ -35,7 +36,8 @@ class HardDirections(Experiment):
     What to see: the easy overlap is there at once and alike in every run; $\sqrt{C_u}$ grows several times beyond
     its start, faster than $\Phi_0$, since the noise is amplified too. All of it is of order $d^{-1/2}$, and becomes
     learning when $\sqrt{C_u/(d\,C_\theta)}$ nears $\frac12$: take more steps or a smaller $d$ and the runs leave the
-    linear theory. Source: Montanari & Wang 2026 for the setting; the staircase of Abbe et al. 2022.
+    linear theory. With several neurons lengths and amplification are means over them. Source: Montanari & Wang 2026
+    for the setting; the staircase of Abbe et al. 2022.
     """
 
     name: ClassVar[str] = "hard-directions"
@@ -53,8 +55,9 @@ class HardDirections(Experiment):
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")
     activation: str = Field("gelu", description="activation σ, twice differentiable")
     loss: str = Field("huber:1", description="loss ℓ: square, huber:k, pseudo-huber:k, ...")
-    second_layer: float = Field(1.0, ge=-10.0, le=10.0, description="second layer a of the neuron")
-    bias: float = Field(0.0, ge=-10.0, le=10.0, description="bias b of the neuron")
+    width: int = Field(1, ge=1, le=8, description="neurons m")
+    second_layer: NumberList = Field((1.0,), description="second layer a, fixed: one number, or one per neuron")
+    bias: NumberList = Field((0.0,), description="biases b, fixed: one number, or one per neuron")
     samples_per_dim: float = Field(6.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     step: float = Field(1.0, gt=0.0, le=100.0, description="step η")
     steps: int = Field(8, ge=1, le=100, description="steps of gradient descent")
@@ -73,9 +76,10 @@ class HardDirections(Experiment):
 
     def problem(self) -> TwoLayer:
         """The learning problem behind the experiment."""
+        second_layer, bias = (values[0] if len(values) == 1 else values for values in (self.second_layer, self.bias))
         return TwoLayer(
             target(self.target, noise=self.noise),
-            network(1, self.activation, second_layer=self.second_layer, bias=self.bias),
+            network(self.width, self.activation, second_layer, bias),
             GradientDescent(self.step),
             samples_per_dim=self.samples_per_dim,
             loss=self.loss,
@@ -96,14 +100,15 @@ class HardDirections(Experiment):
         subspace = self.subspace()
         result = descent.solve(self.problem(), self.times(), PATHS, SCRAMBLES)
         variance, amplification = (
-            np.einsum("taa->ta", result.dataset[name].values[:, 0, 0]) for name in ("hard_variance", "amplification")
+            np.einsum("tjjaa->ta", result.dataset[name].values) / self.width
+            for name in ("hard_variance", "amplification")
         )
         dataset = xr.Dataset(
             {
                 "hard_length": ("time", np.sqrt(variance.sum(axis=1))),
                 "amplification": ("time", amplification.mean(axis=1)),
-                "easy_overlap": (("time", "easy"), result.dataset.overlap.values[:, 0] @ subspace.easy_basis),
-                "square_length": ("time", result.dataset.gram.values[:, 0, 0]),
+                "easy_overlap": (("time", "neuron", "easy"), result.dataset.overlap.values @ subspace.easy_basis),
+                "square_length": ("time", np.einsum("tjj->t", result.dataset.gram.values) / self.width),
                 "singular_value": (
                     ("stage", "place"),
                     _padded(subspace.singular_values),
@@ -123,11 +128,14 @@ class HardDirections(Experiment):
         hard, easy = (found.overlap @ basis for basis in (subspace.basis, subspace.easy_basis))
         start = hard[:, :1]
         means = {
-            "hard_length": (("time",), np.sqrt(self.d * (hard**2).sum(axis=2).mean(axis=0))),
-            "amplification": (("time",), (hard * start).sum(axis=2).mean(axis=0) / (start**2).sum(axis=2).mean()),
+            "hard_length": (("time",), np.sqrt(self.d * (hard**2).sum(axis=3).mean(axis=(0, 2)))),
+            "amplification": (
+                ("time",),
+                (hard * start).sum(axis=3).mean(axis=(0, 2)) / (start**2).sum(axis=3).mean(),
+            ),
             # Of one run: it hardly varies, and the mean of all would only show its correction of order 1/d.
-            "easy_overlap": (("time", "easy"), easy[0]),
-            "square_length": (("time",), found.square_length.mean(axis=0)),
+            "easy_overlap": (("time", "neuron", "easy"), easy[0]),
+            "square_length": (("time",), found.square_length.mean(axis=(0, 2))),
         }
         dataset = xr.Dataset(
             {name: (("seed", *dims), values[None]) for name, (dims, values) in means.items()},
@@ -149,21 +157,23 @@ class HardDirections(Experiment):
         ]
         easy = self._marks(theory, simulation, "square_length", r"$|\theta|^2$", 1)
         for i in range(theory.dataset.sizes["easy"]):
-            easy += self._marks(theory, simulation, "easy_overlap", rf"$\theta\cdot e_{i + 1}$", 2 + i, i)
+            for j in range(self.width):
+                label = rf"$\theta\cdot e_{i + 1}$" if j == 0 else ""
+                easy += self._marks(theory, simulation, "easy_overlap", label, 2 + i, (j, i))
         return Figure(
             [
                 Panel("step $t$", r"hard overlap $\sqrt{d}\,|P_U\theta|$", hard),
                 Panel("step $t$", "easy overlaps and squared length", easy),
                 self._staircase(theory),
             ],
-            title=f"One {typeset(self.activation)} neuron, $y=$ {typeset(self.target)}, "
+            title=f"{typeset(self.activation)}, $m={self.width}$, $y=$ {typeset(self.target)}, "
             f"$n/d={self.samples_per_dim:g}$, $d={self.d}$",
         )
 
     def _marks(
-        self, theory: Result, simulation: Result | None, name: str, label: str, colour: int, at: int | None = None
+        self, theory: Result, simulation: Result | None, name: str, label: str, colour: int, at: tuple[int, ...] = ()
     ) -> list[Mark]:
-        times, index = self.times(), (slice(None), *(() if at is None else (at,)))
+        times, index = self.times(), (slice(None), *at)
         marks: list[Mark] = [Line(times, theory.dataset[name].values[index], label, colour)]
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset[name].values)

@@ -33,13 +33,14 @@ CAVEAT = "At finite d the unstable share is low: by 4% of its range at d = 240, 
 
 
 class HessianSpectrum(Experiment):
-    r"""Eigenvalues of $\nabla^2\hat R$ after $t$ steps of gradient descent of one neuron on a target that hides.
+    r"""Eigenvalues of $\nabla^2\hat R$ after $t$ steps of gradient descent of one neuron on a target that hides; in a
+    wider network, of the block of one of its neurons, $m\nabla^2_{\theta_j}\hat R$.
 
-    The Hessian is $H=\frac1n\sum_iG_ix_ix_i^\top$, $G=a^2\ell''\sigma'^2+a\,\ell'\sigma''$. Its bulk is a generalised
-    Marchenko–Pastur law, $z=-\frac1\alpha+\delta E\frac G{\delta+G\alpha}$. Since $G$ depends on the hidden coordinate
-    $U$ of $x_i$, one eigenvalue $\lambda^*$ can leave the bulk: at $\Psi(z)=-z+\delta E\frac{GU^2}{\delta+G\alpha}=0$,
-    with an eigenvector that leans on the hidden direction by $c_*^2$. If $\lambda^*<0$, descent runs down that
-    direction; if the outlier drowns in the bulk first, nothing is learnt.
+    The Hessian is $H=\frac1n\sum_iG_ix_ix_i^\top$, $G=\frac{a^2}m\ell''\sigma'^2+a\,\ell'\sigma''$. Its bulk is a
+    generalised Marchenko–Pastur law, $z=-\frac1\alpha+\delta E\frac G{\delta+G\alpha}$. Since $G$ depends on the hidden
+    coordinate $U$ of $x_i$, one eigenvalue $\lambda^*$ can leave the bulk: at $\Psi(z)=-z+\delta
+    E\frac{GU^2}{\delta+G\alpha}=0$, with an eigenvector that leans on the hidden direction by $c_*^2$. If
+    $\lambda^*<0$, descent runs down that direction; if the outlier drowns in the bulk first, nothing is learnt.
 
     What to see: at the start both sample sizes have the outlier. Training lifts the bulk and the outlier towards zero;
     with few samples the outlier is swallowed on the way, with many it is still there. $c_*^2$ falls accordingly, and
@@ -65,8 +66,10 @@ class HessianSpectrum(Experiment):
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")
     activation: str = Field("gelu", description="activation σ, twice differentiable")
     loss: str = Field("square", description="loss ℓ: square, huber:k, pseudo-huber:k, ...")
-    second_layer: float = Field(1.0, ge=-10.0, le=10.0, description="second layer a of the neuron")
-    bias: float = Field(0.0, ge=-10.0, le=10.0, description="bias b of the neuron")
+    width: int = Field(1, ge=1, le=8, description="neurons m")
+    second_layer: NumberList = Field((1.0,), description="second layer a, fixed: one number, or one per neuron")
+    bias: NumberList = Field((0.0,), description="biases b, fixed: one number, or one per neuron")
+    neuron: int = Field(0, ge=0, le=7, description="neuron whose block of the Hessian is shown, from 0 to m - 1")
     samples_per_dim: NumberList = Field((5.0, 12.0), description="samples per dimension δ = n/d, e.g. '5, 12'")
     step: float = Field(0.5, gt=0.0, le=100.0, description="step η")
     times: NumberList = Field((0.0, 4.0, 12.0), description="steps after which to look, ascending, e.g. '0, 4, 12'")
@@ -82,14 +85,17 @@ class HessianSpectrum(Experiment):
             raise InputError(f"times must be whole numbers of steps from 0 to 200, got {self.times}.")
         if self.samples_per_dim[0] < 1.0 or self.samples_per_dim[-1] > 100.0:
             raise InputError(f"samples_per_dim must lie between 1 and 100, got {self.samples_per_dim}.")
+        if self.neuron >= self.width:
+            raise InputError(f"neuron must be a whole number from 0 to {self.width - 1}, got {self.neuron}.")
         self.problem(self.samples_per_dim[0])
         return self
 
     def problem(self, samples_per_dim: float) -> TwoLayer:
         """The learning problem behind the experiment."""
+        second_layer, bias = (values[0] if len(values) == 1 else values for values in (self.second_layer, self.bias))
         return TwoLayer(
             target(self.target, noise=self.noise),
-            network(1, self.activation, second_layer=self.second_layer, bias=self.bias),
+            network(self.width, self.activation, second_layer, bias),
             GradientDescent(self.step),
             samples_per_dim=samples_per_dim,
             loss=self.loss,
@@ -126,7 +132,7 @@ class HessianSpectrum(Experiment):
         return Findings(dataset, True, status)
 
     def _law(self, delta: float, step: float) -> HessianLaw:
-        law = hessian(self.problem(delta), int(step), paths=PATHS, scrambles=SCRAMBLES)
+        law = hessian(self.problem(delta), int(step), self.neuron, PATHS, SCRAMBLES)
         assert isinstance(law, HessianLaw)
         return law
 
@@ -166,7 +172,7 @@ class HessianSpectrum(Experiment):
     def _eigenvalues(self, problem: TwoLayer, trained: TrainedWeights, hard: np.ndarray, at: int) -> dict[str, object]:
         layers = (trained.first_layer[at], trained.second_layer[at], trained.bias)
         functions = (problem.network.activation, problem.loss)
-        matrix = network_hessian(trained.inputs, trained.labels, *layers, *functions)
+        matrix = network_hessian(trained.inputs, trained.labels, *layers, *functions, self.neuron)
         if self.d > LARGEST_DENSE:
             return self._by_lanczos(matrix, hard)
         values, vectors = matrix.eigenspace()
@@ -218,7 +224,8 @@ class HessianSpectrum(Experiment):
             panels += [self._density(theory, simulation, row, at) for at in ends]
             panels.append(Panel("step $t$", label, self._along(theory, simulation, name), y_range=(-0.03, 1.03)))
         model = f"{typeset(self.activation)} neuron, $y=$ {typeset(self.target)}"
-        title = f"Hessian of one {model}, $\\eta={self.step:g}$, $d={self.d}$"
+        which = f"neuron {self.neuron} of {self.width}, " if self.width > 1 else "one "
+        title = f"Hessian of {which}{model}, $\\eta={self.step:g}$, $d={self.d}$"
         return Figure(panels, title=title)
 
     def _density(self, theory: Result, simulation: Result | None, row: int, at: int) -> Panel:

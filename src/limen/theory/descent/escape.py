@@ -95,7 +95,7 @@ def finite_size(
         for name in ("train_loss", "test_loss", "excess_risk", "cosine")
     }
     passage = np.quantile(found.dataset.escape_time.values, levels, method="nearest")
-    variables["escape_time"] = (("quantile",), passage)
+    variables["escape_time"] = (("quantile",), passage, {"undefined": "these runs do not escape"})
     return _summary(found, variables, levels, d)
 
 
@@ -133,7 +133,7 @@ def average_run(
             low, high = np.quantile(values, (0.1, 0.9), axis=0)
             variables[f"{name}_low"], variables[f"{name}_high"] = (("time",), low), (("time",), high)
     passage = np.quantile(found.dataset.escape_time.values, QUARTILES, method="nearest")
-    variables["escape_time"] = (("quantile",), passage)
+    variables["escape_time"] = (("quantile",), passage, {"undefined": "these runs do not escape"})
     return _summary(found, variables, np.array(QUARTILES), d)
 
 

@@ -12,6 +12,7 @@ from limen.precision import in_double
 from limen.problem.activations import Activation, as_activation
 from limen.problem.losses import Loss, as_loss
 from limen.problem.spec import InputError
+from limen.theory.thresholds.known_directions import OwnRows
 
 ALLOWED_JUMP = 1e-3
 
@@ -59,12 +60,35 @@ def network_weights(
     return weights
 
 
+def second_layer_rows(
+    activation: Activation | str,
+    loss: Loss | str,
+    second_layer: ArrayLike,
+    bias: ArrayLike,
+    fields: ArrayLike,
+    labels: ArrayLike,
+) -> OwnRows:
+    r"""Second derivatives of $m\ell$ that involve the second layer; arguments as for `neuron_weights`.
+
+    $$c_{ij}=\frac{\partial^2m\ell}{\partial V_i\partial a_j}
+    =\frac{a_i}m\,\ell''\sigma'_i\sigma_j+\delta_{ij}\,\ell'\sigma'_i,\qquad e_{ij}=\frac1mE[\ell''\sigma_i\sigma_j].$$
+    """
+    terms = _terms(activation, loss, second_layer, bias, fields, labels)
+    mixed = terms.curvature[:, None, None] * terms.slopes[:, :, None] * terms.values[:, None, :]
+    diagonal = np.arange(terms.slopes.shape[1])
+    mixed[:, diagonal, diagonal] += terms.pulls
+    own = (terms.curvature[:, None] * terms.values).T @ terms.values / len(mixed)
+    return OwnRows(mixed, own)
+
+
 class _Terms(NamedTuple):
-    r"""$\ell''/m$ `(N,)`, $a_j\sigma'_j$ `(N, m)` and $a_j\ell'\sigma''_j$ `(N, m)`."""
+    r"""$\ell''/m$ `(N,)`; $a_j\sigma'_j$, $a_j\ell'\sigma''_j$, $\sigma_j$ and $\ell'\sigma'_j$, each `(N, m)`."""
 
     curvature: np.ndarray
     slopes: np.ndarray
     bends: np.ndarray
+    values: np.ndarray
+    pulls: np.ndarray
 
 
 @in_double
@@ -89,13 +113,14 @@ def _terms(
 
 
 @partial(jax.jit, static_argnums=0)
-def _derived(functions: tuple[Activation, Loss], places: Any, labels: Any, second_layer: Any) -> tuple[Any, Any, Any]:
+def _derived(functions: tuple[Activation, Loss], places: Any, labels: Any, second_layer: Any) -> tuple[Any, ...]:
     activation, loss = functions
     values, slopes, bends = _derivatives(activation, places)
     width = places.shape[1]
     output = values @ second_layer / width
     slope, curvature = loss.slope(labels, output), loss.curvature(labels, output)
-    return curvature / width, second_layer * slopes, slope[:, None] * second_layer * bends
+    bent, pulls = slope[:, None] * second_layer * bends, slope[:, None] * slopes
+    return curvature / width, second_layer * slopes, bent, values, pulls
 
 
 @in_double
