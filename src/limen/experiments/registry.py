@@ -29,6 +29,7 @@ PLACES = {
     "hessian-spectrum": "thresholds.hessian_spectrum:HessianSpectrum",
     "feature-threshold": "thresholds.feature_threshold:FeatureThreshold",
     "grokking": "descent.grokking:Grokking",
+    "modular-addition": "descent.modular_addition:ModularAddition",
     "momentum": "descent.momentum:Momentum",
     "batch-size": "descent.batch_size:BatchSize",
     "adam-vs-sgd": "descent.adam_vs_sgd:AdamVersusSGD",
