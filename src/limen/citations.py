@@ -43,6 +43,16 @@ BIBTEX = {
   title = {Phase Transitions for Feature Learning in Neural Networks},
   journal = {arXiv preprint arXiv:2602.01434}, year = {2026}
 }""",
+    "gromov2023": """@article{gromov2023,
+  author = {Gromov, Andrey},
+  title = {Grokking modular arithmetic},
+  journal = {arXiv preprint arXiv:2301.02679}, year = {2023}
+}""",
+    "power2022": """@article{power2022,
+  author = {Power, Alethea and Burda, Yuri and Edwards, Harri and Babuschkin, Igor and Misra, Vedant},
+  title = {Grokking: generalization beyond overfitting on small algorithmic datasets},
+  journal = {arXiv preprint arXiv:2201.02177}, year = {2022}
+}""",
     "celentano2021": """@article{celentano2021,
   title = {The high-dimensional asymptotics of first order methods with random data},
   author = {Celentano, Michael and Cheng, Chen and Montanari, Andrea},

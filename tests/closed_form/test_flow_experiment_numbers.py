@@ -189,7 +189,7 @@ def start(problem: limen.TwoLayer) -> tuple[float, float, float]:
 
 
 def test_problems_of_experiments_have_the_scales_they_are_named_by():
-    diagram = InterpolationDiagram(noise=4.0, witness_width=4, degree=3)
+    diagram = InterpolationDiagram(noise=4.0, witness_width=4, activation="hermite:3")
     # gamma is in units of the noise: a = gamma tau sqrt(m).
     assert start(diagram.problem(0.4, 0.5)) == pytest.approx((0.5 * 2.0 * 2.0, 0.4, 4.0))
     assert diagram.problem(0.4, 0.5).network.activation.hermite == (0.0, 0.0, 0.0, 1.0)

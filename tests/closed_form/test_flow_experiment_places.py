@@ -83,7 +83,12 @@ def test_growth_of_complexity(monkeypatch):
     monkeypatch.setattr(complexity_growth, "noise_runs", noise_runs)
     monkeypatch.setattr(complexity_growth, "adiabatic", adiabatic)
     chosen = complexity_growth.ComplexityGrowth(
-        samples_per_parameter=0.4, noise=2.0, degree=3, second_layer=0.6, largest_width=400, witness_width=4
+        samples_per_parameter=0.4,
+        noise=2.0,
+        activation="hermite:3",
+        second_layer=0.6,
+        largest_width=400,
+        witness_width=4,
     )
     found, s, short = chosen.theory().dataset, chosen.times(), chosen.witness_times()
     assert found.width.values.tolist() == [4, 40, 400]
@@ -122,7 +127,7 @@ def test_interpolation_diagram(monkeypatch):
     assert found.remaining_loss.values == pytest.approx(expected[1, 1::2])
     assert found.cut_gamma.values == pytest.approx(gamma[1::2])
     assert found.threshold.values == pytest.approx(found.curve_alpha.values + 0.3)
-    cubic = chosen.model_copy(update={"degree": 3}).theory().dataset
+    cubic = chosen.model_copy(update={"activation": "hermite:3"}).theory().dataset
     assert cubic.threshold.values == pytest.approx(2.0 * cubic.curve_alpha.values)
     assert cubic.one_step_threshold.values == pytest.approx(cubic.curve_alpha.values + 0.4)
     run = chosen.simulate(0).dataset.isel(seed=0)
@@ -135,7 +140,9 @@ def test_interpolation_diagram(monkeypatch):
 def test_interpolation_threshold(monkeypatch):
     monkeypatch.setattr(interpolation_threshold, "solve", solved)
     monkeypatch.setattr(interpolation_threshold, "noise_runs", noise_runs)
-    chosen = interpolation_threshold.InterpolationThreshold(noise=4.0, samples_per_parameter=0.4, degree=3, horizon=20)
+    chosen = interpolation_threshold.InterpolationThreshold(
+        noise=4.0, samples_per_parameter=0.4, activation="hermite:3", horizon=20
+    )
     found, ratios = chosen.theory().dataset, np.array(interpolation_threshold.RATIOS)
     # Of q^3, in closed form, with noise of deviation 2.
     gamma = 2.0 * np.sqrt(3 * 0.4 / (4 * 1.6))

@@ -30,6 +30,7 @@ PLACES = {
     "sharpness": "thresholds.sharpness:Sharpness",
     "feature-threshold": "thresholds.feature_threshold:FeatureThreshold",
     "grokking": "descent.grokking:Grokking",
+    "modular-addition": "descent.modular_addition:ModularAddition",
     "momentum": "descent.momentum:Momentum",
     "batch-size": "descent.batch_size:BatchSize",
     "adam-vs-sgd": "descent.adam_vs_sgd:AdamVersusSGD",

@@ -26,6 +26,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from limen.problem.decays import MatrixDecay, Regularization, SecondDecay
 from limen.problem.rates import Rate, Step, check_rate_until, is_schedule, rate_label, rate_values
 from limen.problem.spec import InputError, Spec
 from limen.problem.updates import (
@@ -149,7 +150,40 @@ class EntrywiseDescent(Spec):
 
 
 class GradientFlow(Spec):
-    r"""Gradient flow $\frac{d}{dt}=-\frac nd\nabla\hat R$ with the first layer on the sphere."""
+    r"""Gradient flow with the first layer on the sphere, or free and regularised:
+
+    $$\dot\theta_j=-\frac nd\Big[\nabla_{\theta_j}\hat R+\sum_l\Lambda_{t,jl}\theta_l\Big],\qquad
+    \dot a_j=-\frac nd\big[\partial_{a_j}\hat R+\lambda_ta_j\big],$$
+
+    the limit of `GradientDescent` with small steps at $t=\text{steps}\cdot\eta\,d/n$. `weight_decay` is $\Lambda_t$: a
+    number (times the identity), a formula in `t`, or a matrix over the neurons whose entries are numbers or formulas.
+    `second_layer_decay` is $\lambda_t$ of a trained second layer. With `spherical` the velocity of each neuron is
+    projected on its sphere, where the diagonal of $\Lambda_t$ does nothing: only a matrix is accepted. For a penalty
+    that keeps its weight as the width $m$ grows, take numbers in proportion to $1/m$. Source: Montanari & Urbani 2025,
+    Celentano, Cheng & Montanari 2021.
+    """
+
+    weight_decay: MatrixDecay = Field(0.0, description="decay of the first layer: number, formula in t, or matrix")
+    second_layer_decay: SecondDecay = Field(0.0, description="decay of a trained second layer: number or formula in t")
+    spherical: bool = Field(True, description="keep every neuron on its sphere")
+
+    @model_validator(mode="after")
+    def _acts(self) -> "GradientFlow":
+        if self.spherical and not isinstance(self.weight_decay, tuple) and self.weight_decay != 0.0:
+            raise InputError(
+                f"weight_decay must be a matrix on the sphere, where {self.weight_decay} times the identity does "
+                "nothing: give spherical=False for a free first layer, or second_layer_decay."
+            )
+        return self
+
+    @property
+    def regularized(self) -> bool:
+        """Whether there is any decay."""
+        return isinstance(self.weight_decay, tuple) or self.weight_decay != 0.0 or self.second_layer_decay != 0.0
+
+    def regularization(self, width: int) -> Regularization | None:
+        r"""$\Lambda_t$ and $\lambda_t$ for `width` neurons; None where both are zero."""
+        return Regularization(self.weight_decay, self.second_layer_decay, width) if self.regularized else None
 
 
 class OnePassSGD(Spec):

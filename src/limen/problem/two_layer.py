@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from limen.problem.algorithms import Algorithm, Descent, OnePassSGD, SphericalSGD
+from limen.problem.algorithms import Algorithm, Descent, GradientFlow, OnePassSGD, SphericalSGD
 from limen.problem.inputs import Inputs
 from limen.problem.losses import Loss, as_loss
 from limen.problem.networks import Network
@@ -40,6 +40,8 @@ class TwoLayer(Spec):
             raise InputError(f"samples_per_dim must be left out with {name}, which sees each sample once.")
         if not self.one_pass and self.samples_per_dim is None:
             raise InputError(f"samples_per_dim (n/d) is required with {name}.")
+        if isinstance(self.algorithm, GradientFlow):
+            _check_decay(self.algorithm, self.network)
         _check_inputs(self.inputs, self.target.latents)
         if isinstance(self.start, OverlapStart):
             _check_start(self.start, self.network, np.sqrt(self.inputs.latent_blocks(self.target.latents).sum(axis=0)))
@@ -83,6 +85,14 @@ def _check_inputs(inputs: Inputs, latents: int) -> None:
     shares = np.asarray(inputs.target_shares or (), dtype=float)
     if shares.ndim == 2 and len(shares) != latents:
         raise InputError(f"target_shares must have one row per latent direction ({latents}), got {len(shares)}.")
+
+
+def _check_decay(flow: GradientFlow, network: Network) -> None:
+    rows = flow.weight_decay
+    if isinstance(rows, tuple) and len(rows) != network.width:
+        raise InputError(f"weight_decay must have one row per neuron ({network.width}), got {len(rows)}.")
+    if flow.second_layer_decay != 0.0 and not network.train_second_layer:
+        raise InputError("second_layer_decay must be 0 where the second layer is not trained.")
 
 
 def _check_start(start: OverlapStart, network: Network, lengths: np.ndarray) -> None:

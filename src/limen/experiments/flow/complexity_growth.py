@@ -10,8 +10,8 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, in_larger_dimension, joined_runs
+from limen.experiments.flow.flow_words import ACTIVATION_WORDS, noise_series, series_label
 from limen.experiments.flow.noise_witness import (
-    covariance,
     dimensions,
     joined_theory,
     noise_problem,
@@ -59,7 +59,7 @@ class ComplexityGrowth(Experiment):
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
-    degree: int = Field(2, ge=2, le=3, description="degree p of the activation he_p")
+    activation: str = Field("hermite:2", description=ACTIVATION_WORDS)
     second_layer: float = Field(0.3, gt=0.0, le=100.0, description="start a₀ of the second layer")
     largest_width: int = Field(10_000, ge=100, le=1_000_000, description="largest number m of neurons")
     horizon: float = Field(5.0, ge=0.1, le=100.0, description="last time in units of the width, s = t/m")
@@ -69,7 +69,7 @@ class ComplexityGrowth(Experiment):
 
     def problem(self, width: int) -> TwoLayer:
         """Pure noise, both layers trained."""
-        return noise_problem(self.degree, width, self.samples_per_parameter, self.noise, self.second_layer, True)
+        return noise_problem(self.activation, width, self.samples_per_parameter, self.noise, self.second_layer, True)
 
     def widths(self) -> list[int]:
         return [self.largest_width // 10**power for power in reversed(range(STEPS_OF_TEN))]
@@ -83,7 +83,7 @@ class ComplexityGrowth(Experiment):
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         widths, times, short = self.widths(), self.times(), self.witness_times()
-        limit = adiabatic(covariance(self.degree), self.samples_per_parameter, times, self.noise).dataset
+        limit = adiabatic(noise_series(self.activation), self.samples_per_parameter, times, self.noise).dataset
         found = [solve(self.problem(width), width * times, tolerance=5e-3) for width in widths]
         beside = solve(self.problem(self.witness_width), self.witness_width * short, tolerance=5e-3)
         layers = np.array([part.dataset.second_layer.values[:, 0] for part in found])
@@ -156,7 +156,7 @@ class ComplexityGrowth(Experiment):
         return Figure(
             panels,
             title=rf"Growth of complexity on pure noise: $\alpha={self.samples_per_parameter:g}$, "
-            rf"$\tau^2={self.noise:g}$, $\sigma=he_{self.degree}$",
+            rf"$\tau^2={self.noise:g}$, {series_label(self.activation)}",
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

@@ -13,8 +13,9 @@ import xarray as xr
 
 from limen.comparison import Comparison, compare
 from limen.experiments.figure import Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.flow.flow_words import ACTIVATION, TARGET, flow_activation, flow_target
 from limen.experiments.number import Number
-from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, activation, network, target
+from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, network
 from limen.result import Findings, Result
 from limen.simulation.flow.gaussian_model import sampled_gaussian_model
 from limen.simulation.flow.gradient_flow import gradient_flow
@@ -22,8 +23,6 @@ from limen.theory.flow.solve import solve
 
 CURVES = ("train_loss", "test_loss", "second_layer", "overlap")
 WITNESSED = tuple(f"witness_{name}" for name in CURVES)
-# h without its constant and linear terms, for the activation of `quadratic_problem`.
-EFFECTIVE = (0.0, 0.0, 0.36)
 # Mean-field time up to which the network learns.
 LEARNING = 3.0
 # Local error of a step: far below the spread between seeds.
@@ -34,22 +33,30 @@ UNFITTED = 0.1
 GAUSSIAN, NETWORK = 0, 1
 
 
-def quadratic_problem(
-    width: int, samples_per_parameter: float, noise: float, label: Sequence[float] = (0.0, 1.0), start: float = 1.0
+def flow_problem(
+    width: int,
+    samples_per_parameter: float,
+    noise: float,
+    activation: str = ACTIVATION,
+    target: str = TARGET,
+    start: float = 1.0,
+    trained: bool = True,
 ) -> TwoLayer:
-    r"""$\sigma=0.8\,he_1+0.6\,he_2$ learns the target with Hermite coefficients `label`, all $a_j=$ `start`."""
+    r"""A network of $n/(\alpha d)$ neurons, all $a_j=$ `start`, learns a target; both in the words of `flow_words`."""
     return TwoLayer(
-        target(hermite=tuple(label), noise=noise),
-        network(width, activation(hermite=(0.0, 0.8, 0.6)), second_layer=start, train_second_layer=True),
+        flow_target(target, noise),
+        network(width, flow_activation(activation), second_layer=start, train_second_layer=trained),
         GradientFlow(),
         samples_per_dim=samples_per_parameter * width,
     )
 
 
 def curves(result: Findings | Result) -> dict[str, np.ndarray]:
-    """Losses, $a$ and $v$ against time; all neurons start alike and there is one latent direction."""
+    """Losses, $a$ and $v$ against time; all neurons start alike. With several latent directions $v$ is the length of
+    the overlaps with them."""
     dataset = result.dataset
-    return {name: dataset[name].values.reshape(dataset.sizes["time"]) for name in CURVES}
+    rows = {name: dataset[name].values.reshape(dataset.sizes["time"], -1) for name in CURVES}
+    return {name: row[:, 0] if row.shape[1] == 1 else np.linalg.norm(row, axis=1) for name, row in rows.items()}
 
 
 def sizes(d: int) -> tuple[int, int]:

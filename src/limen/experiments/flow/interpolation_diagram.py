@@ -11,8 +11,8 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Threshold
 from limen.experiments.flow.flow_witness import compare_dimensions, in_larger_dimension, joined_runs
+from limen.experiments.flow.flow_words import ACTIVATION_WORDS, noise_series, series_label
 from limen.experiments.flow.noise_witness import (
-    covariance,
     dimensions,
     joined_theory,
     noise_problem,
@@ -59,7 +59,7 @@ class InterpolationDiagram(Experiment):
 
     horizon: float = Field(20.0, ge=0.5, le=1000.0, description="time t at which the train loss is looked at")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
-    degree: int = Field(2, ge=2, le=3, description="degree p of the activation he_p")
+    activation: str = Field("hermite:2", description=ACTIVATION_WORDS)
     resolution: int = Field(6, ge=4, le=24, description="number of α and of γ at which the theory is solved")
     witness_width: int = Field(2, ge=1, le=8, description="number m of neurons of the simulated networks")
     d: int = Field(96, ge=16, le=160, description="dimension of the inputs in simulations (and half of it)")
@@ -78,16 +78,16 @@ class InterpolationDiagram(Experiment):
     def problem(self, alpha: float, gamma: float) -> TwoLayer:
         r"""Pure noise with the second layer at $\gamma\tau\sqrt m$; the theory does not depend on $m$."""
         width = self.witness_width
-        return noise_problem(self.degree, width, alpha, self.noise, gamma * (self.noise * width) ** 0.5, False)
+        return noise_problem(self.activation, width, alpha, self.noise, gamma * (self.noise * width) ** 0.5, False)
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         alphas, gammas, times = self.alphas(), self.gammas(), [0.0, self.horizon]
         found = [[solve(self.problem(alpha, gamma), times, tolerance=0.02) for gamma in gammas] for alpha in alphas]
         left = np.array([[remaining(part)[-1] for part in row] for row in found])
-        curve, h = np.linspace(0.02, 0.98, 25), covariance(self.degree)
+        curve, h = np.linspace(0.02, 0.98, 25), noise_series(self.activation)
         simple = np.array([interpolation_threshold(h, alpha) for alpha in curve])
-        # Of q^2 the two agree everywhere.
-        full = simple if self.degree == 2 else np.array([consistent_threshold(h, alpha) for alpha in curve])
+        # Where the state is continuous from q = 0 on, as of q^2, the two agree everywhere.
+        full = simple if h[2] else np.array([consistent_threshold(h, alpha) for alpha in curve])
         dataset = xr.Dataset(
             {
                 "remaining_map": (("alpha", "gamma"), left),
@@ -140,7 +140,7 @@ class InterpolationDiagram(Experiment):
             Map(alpha, gamma, logs, r"$\log_{10}\,e_{tr}(t)/e_{tr}(0)$ (theory)", LOWEST, 0.0),
             Line(found.curve_alpha, found.threshold, colour=1),
         ]
-        if self.degree > 2:
+        if not np.array_equal(found.threshold, found.one_step_threshold):
             marks.append(Line(found.curve_alpha, found.one_step_threshold, colour=1, dashed=True))
         panels = [
             Panel(
@@ -158,7 +158,7 @@ class InterpolationDiagram(Experiment):
         cuts.append(Threshold(r"$\gamma_{GF}$", x=float(np.interp(cut, found.curve_alpha, found.threshold))))
         label = rf"remaining $e_{{tr}}(t)/e_{{tr}}(0)$ at $\alpha={cut:.3g}$"
         panels.append(Panel(r"second layer $\gamma/\tau$", label, cuts))
-        return Figure(panels, title=rf"Who fits pure noise: $\sigma=he_{self.degree}$, fixed second layer")
+        return Figure(panels, title=f"Who fits pure noise: {series_label(self.activation)}, fixed second layer")
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         found = {}

@@ -11,8 +11,8 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, in_larger_dimension, joined_runs
+from limen.experiments.flow.flow_words import ACTIVATION_WORDS, noise_series, series_label
 from limen.experiments.flow.noise_witness import (
-    covariance,
     dimensions,
     joined_theory,
     noise_problem,
@@ -61,7 +61,7 @@ class InterpolationThreshold(Experiment):
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
-    degree: int = Field(2, ge=2, le=3, description="degree p of the activation he_p")
+    activation: str = Field("hermite:2", description=ACTIVATION_WORDS)
     horizon: float = Field(1e4, ge=1.0, le=1e6, description="last time t")
     witness_width: int = Field(2, ge=1, le=16, description="number m of neurons of the simulated networks")
     witness_horizon: float = Field(50.0, ge=1.0, le=1000.0, description="last time of the simulations")
@@ -71,10 +71,10 @@ class InterpolationThreshold(Experiment):
         r"""Pure noise with the second layer at $\gamma\sqrt m$; the theory does not depend on $m$."""
         width = self.witness_width
         second_layer = gamma * width**0.5
-        return noise_problem(self.degree, width, self.samples_per_parameter, self.noise, second_layer, False)
+        return noise_problem(self.activation, width, self.samples_per_parameter, self.noise, second_layer, False)
 
     def threshold(self) -> float:
-        return interpolation_threshold(covariance(self.degree), self.samples_per_parameter, self.noise)
+        return interpolation_threshold(noise_series(self.activation), self.samples_per_parameter, self.noise)
 
     def times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.1, self.horizon, 161)])
@@ -83,7 +83,7 @@ class InterpolationThreshold(Experiment):
         return np.concatenate([[0.0], np.geomspace(0.2, self.witness_horizon, 10)])
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        threshold, h = self.threshold(), covariance(self.degree)
+        threshold, h = self.threshold(), noise_series(self.activation)
         grid = np.unique(np.concatenate([self.times(), self.witness_times()]))
         found = [solve(self.problem(ratio * threshold), grid, tolerance=5e-3) for ratio in RATIOS]
         at = np.searchsorted(grid, self.witness_times())
@@ -202,7 +202,7 @@ class InterpolationThreshold(Experiment):
                 ),
             ],
             title=rf"Fitting noise: $\alpha={self.samples_per_parameter:g}$, $\gamma_{{GF}}={threshold:.4g}$, "
-            rf"$\sigma=he_{self.degree}$",
+            f"{series_label(self.activation)}",
         )  # fmt: skip
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

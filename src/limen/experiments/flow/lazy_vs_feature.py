@@ -11,7 +11,6 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.flow.flow_witness import (
     CURVES,
-    EFFECTIVE,
     GAUSSIAN,
     GRID_TOLERANCE,
     LEARNING,
@@ -19,12 +18,19 @@ from limen.experiments.flow.flow_witness import (
     check_room,
     compare_unfitted,
     curves,
+    flow_problem,
     in_larger_dimension,
     joined_runs,
     network_deviations,
-    quadratic_problem,
     sizes,
     witness_runs,
+)
+from limen.experiments.flow.flow_words import (
+    ACTIVATION,
+    ACTIVATION_WORDS,
+    TARGET,
+    TARGET_WORDS,
+    noise_series,
 )
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
@@ -78,6 +84,8 @@ class LazyVersusFeature(Experiment):
     width: int = Field(100, ge=2, le=100_000, description="number m of neurons")
     scales: NumberList = Field((0.1, 0.2, 0.4, 0.7, 1.0), description="starts a₀/√m of the second layer")
     samples_per_parameter: float = Field(0.3, gt=0.0, lt=1.0, description="samples per parameter α = n/(md)")
+    activation: str = Field(ACTIVATION, description=ACTIVATION_WORDS)
+    target: str = Field(TARGET, description=TARGET_WORDS)
     noise: float = Field(0.3, gt=0.0, le=10.0, description="variance τ² of the label noise")
     horizon: float = Field(1e4, ge=1.0, le=1e7, description="last time t")
     tolerance: float = Field(0.01, ge=1e-4, le=0.1, description="error allowed on the grid of times")
@@ -97,7 +105,7 @@ class LazyVersusFeature(Experiment):
 
     def problem(self, width: int, start: float) -> TwoLayer:
         """The learning problem at one width and start."""
-        return quadratic_problem(width, self.samples_per_parameter, self.noise, start=start)
+        return flow_problem(width, self.samples_per_parameter, self.noise, self.activation, self.target, start)
 
     def starts(self) -> tuple[float, ...]:
         """The starts $a_0/\\sqrt m$, the smallest first."""
@@ -169,7 +177,7 @@ class LazyVersusFeature(Experiment):
 
     def threshold(self) -> float:
         r"""$\gamma_{GF}$: starts above it interpolate at $t=O(1)$."""
-        return interpolation_threshold(EFFECTIVE, self.samples_per_parameter, self.noise)
+        return interpolation_threshold(noise_series(self.activation), self.samples_per_parameter, self.noise)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, times, scales = theory.dataset, self.times()[1:], self.starts()

@@ -15,13 +15,14 @@ from limen.experiments.flow.flow_witness import (
     check_room,
     compare_unfitted,
     curves,
-    quadratic_problem,
+    flow_problem,
     with_network_deviations,
     witness_numbers,
     witness_panels,
     witness_simulation,
     witness_theory,
 )
+from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, TARGET, TARGET_WORDS
 from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
@@ -61,6 +62,8 @@ class LearnThenOverfit(Experiment):
 
     width: int = Field(200, ge=2, le=1_000_000, description="number m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, le=5.0, description="samples per parameter α = n/(md)")
+    activation: str = Field(ACTIVATION, description=ACTIVATION_WORDS)
+    target: str = Field(TARGET, description=TARGET_WORDS)
     noise: float = Field(0.3, ge=0.0, le=10.0, description="variance τ² of the label noise")
     second_layer: float = Field(1.0, gt=0.0, le=1000.0, description="start a₀ of the second layer")
     horizon: float = Field(1e5, ge=1.0, le=1e7, description="last time t")
@@ -76,7 +79,9 @@ class LearnThenOverfit(Experiment):
 
     def problem(self, width: int) -> TwoLayer:
         """The learning problem at one width."""
-        return quadratic_problem(width, self.samples_per_parameter, self.noise, start=self.second_layer)
+        return flow_problem(
+            width, self.samples_per_parameter, self.noise, self.activation, self.target, self.second_layer
+        )
 
     def times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(FIRST_TIME, self.horizon, 121)])

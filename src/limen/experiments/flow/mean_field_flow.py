@@ -16,12 +16,13 @@ from limen.experiments.flow.flow_witness import (
     check_room,
     compare_unfitted,
     curves,
-    quadratic_problem,
+    flow_problem,
     with_network_deviations,
     witness_numbers,
     witness_panels,
     witness_simulation,
 )
+from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, TARGET, TARGET_WORDS
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
@@ -60,6 +61,8 @@ class MeanFieldFlow(Experiment):
 
     widths: NumberList = Field((5.0, 20.0, 80.0), description="numbers m of neurons; the smallest is simulated")
     samples_per_parameter: float = Field(0.5, gt=0.0, le=5.0, description="samples per parameter α = n/(md)")
+    activation: str = Field(ACTIVATION, description=ACTIVATION_WORDS)
+    target: str = Field(TARGET, description=TARGET_WORDS)
     noise: float = Field(0.3, ge=0.0, le=10.0, description="variance τ² of the label noise")
     second_layer: float = Field(1.0, gt=0.0, le=100.0, description="start a₀ of the second layer")
     horizon: float = Field(5.0, ge=0.5, le=50.0, description="last mean-field time αt")
@@ -80,7 +83,9 @@ class MeanFieldFlow(Experiment):
 
     def problem(self, width: int) -> TwoLayer:
         """The learning problem at one width."""
-        return quadratic_problem(width, self.samples_per_parameter, self.noise, start=self.second_layer)
+        return flow_problem(
+            width, self.samples_per_parameter, self.noise, self.activation, self.target, self.second_layer
+        )
 
     def times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.02, self.horizon, POINTS)]) / self.samples_per_parameter

@@ -1,7 +1,8 @@
 r"""Witnesses of noise fitting: the Gaussian model at two finite dimensions, and a real network beside it.
 
-Labels are pure noise and $\sigma=he_p$, $p\ge2$: with the second layer at $\gamma\sqrt m$ the limit does not depend on
-the width $m$, so that a few neurons in a few dozen dimensions show it. The noise that was drawn moves every train loss
+Labels are pure noise. With $\sigma=he_p$, $p\ge2$, and the second layer at $\gamma\sqrt m$ the limit does not depend on
+the width $m$, so that a few neurons in a few dozen dimensions show it; with a linear part in $\sigma$ it does so by
+$O(1/m)$. The noise that was drawn moves every train loss
 of a run alike; compared is therefore the part of the initial train loss that remains.
 """
 
@@ -11,32 +12,19 @@ import numpy as np
 import xarray as xr
 
 from limen.experiments.figure import Mark, Points, mean_and_error
-from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, runs_in
+from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, flow_problem, runs_in
 from limen.experiments.number import Number
-from limen.problem import GradientFlow, TwoLayer, activation, network, target
+from limen.problem import TwoLayer
 from limen.result import Findings, Result
 
-
-def covariance(degree: int) -> list[float]:
-    """Coefficients of $h(q)=q^p$."""
-    return [0.0] * degree + [1.0]
+NOTHING = "0, 0"
 
 
 def noise_problem(
-    degree: int, width: int, samples_per_parameter: float, noise: float, second_layer: float, trained: bool
+    activation: str, width: int, samples_per_parameter: float, noise: float, second_layer: float, trained: bool
 ) -> TwoLayer:
-    r"""A network of $\sigma=he_p$ on pure noise, all $a_j=$ `second_layer`, fixed or trained."""
-    return TwoLayer(
-        target(hermite=(0.0,), noise=noise),
-        network(
-            width,
-            activation(hermite=(0.0,) * degree + (1.0,)),
-            second_layer=second_layer,
-            train_second_layer=trained,
-        ),
-        GradientFlow(),
-        samples_per_dim=samples_per_parameter * width,
-    )
+    r"""A network on pure noise, all $a_j=$ `second_layer`, fixed or trained; activation in words of `flow_words`."""
+    return flow_problem(width, samples_per_parameter, noise, activation, NOTHING, second_layer, trained)
 
 
 def remaining(result: Findings | Result) -> np.ndarray:

@@ -11,18 +11,27 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow.flow_witness import (
     CURVES,
-    EFFECTIVE,
     LEARNING,
     WITNESSED,
     check_room,
     compare_unfitted,
     curves,
-    quadratic_problem,
+    flow_problem,
     with_network_deviations,
     witness_numbers,
     witness_panels,
     witness_simulation,
     witness_theory,
+)
+from limen.experiments.flow.flow_words import (
+    ACTIVATION,
+    ACTIVATION_WORDS,
+    TARGET,
+    TARGET_WORDS,
+    coefficients,
+    flow_activation,
+    noise_series,
+    series_label,
 )
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
@@ -32,7 +41,7 @@ from limen.theory.flow.early_stopping import early_stopping
 from limen.theory.flow.solve import solve
 from limen.theory.flow.threshold import interpolation_threshold
 
-LABELS = {1: (0.0, 1.0), 2: (0.0, 0.8, 0.6)}
+DEGREES = (1, 2)
 
 
 class Unlearning(Experiment):
@@ -65,6 +74,9 @@ class Unlearning(Experiment):
 
     widths: NumberList = Field((100.0, 2000.0), description="numbers m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, lt=1.0, description="samples per parameter α = n/(md)")
+    activation: str = Field(ACTIVATION, description=ACTIVATION_WORDS)
+    target: str = Field(TARGET, description=f"{TARGET_WORDS}; by default linear")
+    second_target: str = Field("0, 0.8, 0.6", description="second target, by default of degree 2: as the first")
     noise: float = Field(0.3, gt=0.0, le=10.0, description="variance τ² of the label noise")
     horizon: float = Field(100.0, ge=1.0, le=1000.0, description="last time t in units of m")
     tolerance: float = Field(0.01, ge=1e-4, le=0.1, description="error allowed on the grid of times")
@@ -85,7 +97,8 @@ class Unlearning(Experiment):
 
     def problem(self, width: int, degree: int) -> TwoLayer:
         """The learning problem at one width, with a target of degree 1 or 2."""
-        return quadratic_problem(width, self.samples_per_parameter, self.noise, LABELS[degree])
+        words = self.target if degree == 1 else self.second_target
+        return flow_problem(width, self.samples_per_parameter, self.noise, self.activation, words)
 
     def scaled_times(self) -> np.ndarray:
         """Times in units of the width: from before learning, whatever the width."""
@@ -99,20 +112,20 @@ class Unlearning(Experiment):
         small, beside = witness_theory(self.problem(self.witness_width, 1), self.witness_times())
         found = {
             (degree, width): solve(self.problem(width, degree), width * scaled, tolerance=self.tolerance)
-            for degree in LABELS
+            for degree in DEGREES
             for width in self.counts()
         }
-        rows = [[curves(found[degree, width]) for width in self.counts()] for degree in LABELS]
+        rows = [[curves(found[degree, width]) for width in self.counts()] for degree in DEGREES]
         dims = ("degree", "width", "scaled_time")
         variables: dict[str, Any] = {
             name: (dims, np.array([[part[name] for part in row] for row in rows])) for name in CURVES
         }
         trapped = [
-            [early_stopping(found[degree, width]).verdict == "trapped" for width in self.counts()] for degree in LABELS
+            [early_stopping(found[degree, width]).verdict == "trapped" for width in self.counts()] for degree in DEGREES
         ]
         variables["threshold"] = self.threshold()
         variables["trapped"] = (("degree", "width"), np.array(trapped, dtype=float))
-        coords = {"degree": list(LABELS), "width": list(self.counts()), "scaled_time": scaled}
+        coords = {"degree": list(DEGREES), "width": list(self.counts()), "scaled_time": scaled}
         dataset = xr.Dataset(variables, coords=coords).merge(small)
         worst = next((result for result in found.values() if not result.ok), beside)
         status = "; ".join(
@@ -132,7 +145,7 @@ class Unlearning(Experiment):
 
     def threshold(self) -> float:
         r"""$\gamma_{GF}$, where $a/\sqrt m$ ends as $m\to\infty$."""
-        return interpolation_threshold(EFFECTIVE, self.samples_per_parameter, self.noise)
+        return interpolation_threshold(noise_series(self.activation), self.samples_per_parameter, self.noise)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         found, scaled = theory.dataset, self.scaled_times()[1:]
@@ -144,11 +157,11 @@ class Unlearning(Experiment):
         panels = []
         for name, label in symbols.items():
             marks: list[Mark] = []
-            for degree in LABELS:
+            for degree in DEGREES:
                 for colour, width in enumerate(self.counts()):
                     values = found[name].sel(degree=degree, width=width).values[1:]
                     values = values / np.sqrt(width) if name == "second_layer" else values
-                    what = f"$m={width}$, {'linear' if degree == 1 else 'degree 2'}" if name == "train_loss" else ""
+                    what = f"$m={width}$, target {degree}" if name == "train_loss" else ""
                     marks.append(Line(scaled, values, what, colour, dashed=degree == 2))
             if name == "second_layer":
                 marks.append(Threshold(r"$\gamma_{GF}$", y=self.threshold()))
@@ -157,7 +170,7 @@ class Unlearning(Experiment):
         title = f"Unlearning, $\\alpha={self.samples_per_parameter:g}$, $\\tau^2={self.noise:g}$: "
         return Figure(
             [*panels, self._product_panel(theory), *witness_panels(self.witness_width, theory, simulation)],
-            title + "linear target (full) and target of degree 2 (dashed)",
+            title + f"target {series_label(self.target)} (full), then {series_label(self.second_target)} (dashed)",
         )
 
     def _product_panel(self, theory: Result) -> Panel:
@@ -166,8 +179,11 @@ class Unlearning(Experiment):
         for colour, width in enumerate(self.counts()):
             part = found.sel(width=width)
             marks.append(Line(scaled, (part.second_layer * part.overlap).values[1:], f"$m={width}$", colour))
-        marks += [Threshold("learnt: $a\\,v\\,s_1=f_1$", y=1.0 / 0.8), Threshold("$t=m$", x=1.0)]
-        return Panel("time $t/m$", "linear target: product $a\\,v$", marks, x_scale="log")
+        linear, series = coefficients(self.target), flow_activation(self.activation).hermite
+        if linear is not None and len(linear) == 2 and series is not None and series[1]:
+            marks.append(Threshold("learnt: $a\\,v\\,s_1=f_1$", y=linear[1] / series[1]))
+        marks.append(Threshold("$t=m$", x=1.0))
+        return Panel("time $t/m$", "first target: product $a\\,v$", marks, x_scale="log")
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         found = {}
@@ -177,8 +193,9 @@ class Unlearning(Experiment):
                 float(dataset.threshold),
                 f"complexity a/√m at which noise is fitted as m → ∞, α = {self.samples_per_parameter:g}",
             )
-            for degree in LABELS:
-                part, case = dataset.sel(degree=degree, width=last), f"target of degree {degree}, m = {last}"
+            for degree in DEGREES:
+                which = "first" if degree == 1 else "second"
+                part, case = dataset.sel(degree=degree, width=last), f"{which} target, m = {last}"
                 found |= {
                     f"degree_{degree}_final_overlap": Number(
                         float(part.overlap.values[-1]), f"overlap v with the target at the end, {case}"

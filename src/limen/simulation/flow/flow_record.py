@@ -3,7 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from limen.problem import InputError, TwoLayer
+from limen.problem import GradientFlow, InputError, TwoLayer
+from limen.problem.decays import check_decay_until
 from limen.problem.groups import neuron_groups
 from limen.simulation.flow.sphere_flow import FlowPath, FlowRule
 
@@ -14,8 +15,19 @@ LARGEST_PATH_BYTES = 2e9
 def flow_rule(problem: TwoLayer, n: int, d: int, tolerance: float) -> FlowRule:
     """The numbers of the flow of a problem on `n` samples."""
     speed = n / d
-    trained = problem.network.train_second_layer
-    return FlowRule(speed, speed if trained else 0.0, np.asarray(problem.start_lengths)[:, None], float(tolerance))
+    second = speed if problem.network.train_second_layer else 0.0
+    radius, flow = np.asarray(problem.start_lengths)[:, None], problem.algorithm
+    if not isinstance(flow, GradientFlow):
+        return FlowRule(speed, second, radius, float(tolerance))
+    regularization = flow.regularization(problem.network.width)
+    return FlowRule(speed, second, radius, float(tolerance), flow.spherical, regularization)
+
+
+def check_flow(problem: TwoLayer, last: float) -> None:
+    """Refuses a decay that is not defined up to the last time."""
+    if isinstance(problem.algorithm, GradientFlow):
+        for name in ("weight_decay", "second_layer_decay"):
+            check_decay_until(getattr(problem.algorithm, name), last, name)
 
 
 def check_tolerance(tolerance: float) -> None:
@@ -48,7 +60,7 @@ def group_dataset(
 
     `second_layer`, `overlap`: means over the neurons of a group; `gram`: mean of $\langle w_i,w_j\rangle$ over pairs of
     *different* neurons of two groups (the squared norm for a group of one); `correlation`: mean over all neurons of
-    $\langle w_j(t),w_j(t')\rangle$, left out above 2000 times.
+    $\langle w_j(t),w_j(t')\rangle$, left out above 2000 times; of a free flow `own_gram`, mean of $|w_j|^2$.
     """
     groups = neuron_groups(problem)
     count, width, d = path.first.shape
@@ -64,6 +76,9 @@ def group_dataset(
         coords={"time": times, "seed": [seed], "group_size": ("group", groups.sizes)},
         attrs={"d": d},
     )
+    if not getattr(problem.algorithm, "spherical", True):
+        own = groups.means(np.diagonal(gram, axis1=1, axis2=2))
+        dataset["own_gram"] = (("seed", "time", "group"), own[None])
     if count**2 <= MOST_CORRELATIONS:
         flat = path.first.reshape(count, width * d)
         dataset["correlation"] = (("seed", "time", "time2"), (flat @ flat.T / width)[None])

@@ -15,7 +15,14 @@ from limen.problem.algorithms import beyond_plain, constant_step
 from limen.result import Findings
 from limen.simulation.descent.fixed_sample import draw_sample, sample_size
 from limen.simulation.effective.symmetric_tensors import SymmetricPowers, symmetric_dimension, symmetric_powers
-from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
+from limen.simulation.flow.flow_record import (
+    check_flow,
+    check_path,
+    check_tolerance,
+    flow_outcome,
+    flow_rule,
+    group_dataset,
+)
 from limen.simulation.flow.sphere_flow import SphereFlow, descent_path, flow_path
 from limen.simulation.flow.target_tensors import target_tensors
 from limen.simulation.generators import numpy_generator
@@ -120,6 +127,8 @@ def refuses(problem: object) -> str | None:
         return "it runs GradientFlow, or GradientDescent with spherical=True and no weight decay."
     if isinstance(algorithm, GradientDescent) and (reason := beyond_plain(algorithm)) is not None:
         return reason
+    if isinstance(algorithm, GradientFlow) and not algorithm.spherical:
+        return "its Gaussian tensors belong to directions of neurons: it needs them on the sphere."
     if problem.loss.name != "square":
         return f"it is the Gaussian model of the square loss, not of {problem.loss.name}."
     if any(problem.network.per_neuron("bias")):
@@ -169,6 +178,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: fl
     Cost: $4n\binom{d+k-1}k$ operations a gradient, whatever the width. Model: Montanari & Urbani 2025.
     """
     check_tolerance(tolerance)
+    check_flow(problem, float(times[-1]))
     width = problem.network.width
     check_path(times.size, width, d)
     model, start = draw_model(problem, d, seed), start_weights(problem, d, seed)

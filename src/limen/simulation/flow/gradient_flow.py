@@ -1,4 +1,4 @@
-"""Gradient flow of a two-layer network on a fixed sample in d dimensions, first layer on the sphere."""
+"""Gradient flow of a two-layer network on a fixed sample in d dimensions."""
 
 from functools import partial
 from typing import Any
@@ -14,7 +14,14 @@ from limen.problem import GradientFlow, TwoLayer
 from limen.result import Findings
 from limen.simulation.data import spread
 from limen.simulation.descent.fixed_sample import Sample, draw_sample, sample_size
-from limen.simulation.flow.flow_record import check_path, check_tolerance, flow_outcome, flow_rule, group_dataset
+from limen.simulation.flow.flow_record import (
+    check_flow,
+    check_path,
+    check_tolerance,
+    flow_outcome,
+    flow_rule,
+    group_dataset,
+)
 from limen.simulation.flow.sphere_flow import RiskAndGradient, SphereFlow, flow_path
 from limen.simulation.population_loss import population_losses
 from limen.simulation.training_record import check_keep, with_weights
@@ -49,7 +56,8 @@ def solve(
     $$\dot w_j=-\frac nd\,P_{w_j}^\perp\nabla_{w_j}\hat R,\qquad\dot a_j=-\frac nd\,\partial_{a_j}\hat R,\qquad
     \hat R=\frac1n\sum_{i\le n}\ell(y_i,f(x_i)),$$
 
-    $n$ the nearest whole number to $\delta d$, $|w_j|$ kept as it starts; the second layer moves where the network
+    $n$ the nearest whole number to $\delta d$, $|w_j|$ kept as it starts unless the flow is free; decays as
+    `GradientFlow` has them. The second layer moves where the network
     trains it. Variables: `train_loss` ($\hat R$), `test_loss` on fresh Gaussian inputs with label noise (from the
     overlaps), and by group of neurons that start alike `second_layer`, `overlap`, `gram` (two different neurons);
     `correlation` $=\frac1m\sum_j\langle w_j(t),w_j(t')\rangle$. `tolerance` is the local error of a step, relative to
@@ -61,6 +69,7 @@ def solve(
     Montanari & Urbani 2025.
     """
     check_tolerance(tolerance)
+    check_flow(problem, float(times[-1]))
     n, k, width = sample_size(problem, d, "float64"), problem.target.latents, problem.network.width
     check_path(times.size, width, d)
     kept = check_keep(keep, times.size, width, d)

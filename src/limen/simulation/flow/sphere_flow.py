@@ -1,9 +1,11 @@
-"""Gradient flow of a first layer on the sphere and of a second layer beside it, for any risk with a gradient."""
+"""Gradient flow of a first layer, on the sphere or free, and of a second one, for any risk with a gradient."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from limen.problem.decays import Regularization
 
 RiskAndGradient = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
 
@@ -20,12 +22,15 @@ DIFFERENCE = 0.03
 @dataclass(frozen=True)
 class FlowRule:
     r"""Numbers of the flow: its speed $n/d$, that of the second layer (0 when it is fixed), the radius of the sphere
-    (a number, or one per neuron, (m, 1)) and the error allowed per step."""
+    (a number, or one per neuron, (m, 1)) and the error allowed per step; whether neurons stay on the sphere, and what
+    is added to the gradients."""
 
     speed: float
     second_speed: float
     radius: float | np.ndarray
     tolerance: float
+    spherical: bool = True
+    regularization: Regularization | None = None
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,15 @@ class FlowPath:
 class SphereFlow:
     r"""The flow
 
-    $$\dot w_j=-\tfrac nd\Big(I-\frac{w_jw_j^\top}{|w_j|^2}\Big)\nabla_{w_j}\hat R,\qquad
-    \dot a_j=-\tfrac nd\,\partial_{a_j}\hat R$$
+    $$\dot w_j=-\tfrac nd\Big(I-\frac{w_jw_j^\top}{|w_j|^2}\Big)\Big[\nabla_{w_j}\hat R+\sum_l\Lambda_{t,jl}w_l\Big],
+    \qquad\dot a_j=-\tfrac nd\big[\partial_{a_j}\hat R+\lambda_ta_j\big]$$
 
-    of a risk given by `gradient`: first layer (m, d), second layer (m,) to risk and its two gradients.
+    of a risk given by `gradient`: first layer (m, d), second layer (m,) to risk and its two gradients. Without
+    `spherical` the projection is left out.
 
-    Weights and velocities are vectors of $md+m$ numbers. Only directions of neurons enter the velocity, so that it is
-    defined around the sphere, exactly tangent, and has real rates (those of the Hessian on the sphere, and zeros).
+    Weights and velocities are vectors of $md+m$ numbers, and of the time behind them where something depends on it. On
+    the sphere only directions of neurons enter the velocity, so that it is defined around the sphere, exactly tangent,
+    and has real rates (those of the Hessian on the sphere, and zeros).
     """
 
     def __init__(self, gradient: RiskAndGradient, shape: tuple[int, int], rule: FlowRule) -> None:
@@ -58,6 +65,8 @@ class SphereFlow:
         self.shape = shape
         self.gradients = 0
         self._gradient = gradient
+        regularization = rule.regularization
+        self.clocked = regularization is not None and regularization.changes
 
     def gradient(self, first: np.ndarray, second: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         """Risk and its gradients, counted."""
@@ -67,21 +76,34 @@ class SphereFlow:
     def velocity(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Risk and velocity at `weights`."""
         first, second = self.layers(weights)
-        unit = first / np.linalg.norm(first, axis=1, keepdims=True)
-        risk, slope, second_slope = self.gradient(self.rule.radius * unit, second)
-        tangent = slope - unit * np.einsum("md,md->m", unit, slope)[:, None]
-        return risk, np.concatenate([-self.rule.speed * tangent.ravel(), -self.rule.second_speed * second_slope])
+        unit = first / np.linalg.norm(first, axis=1, keepdims=True) if self.rule.spherical else first
+        placed = self.rule.radius * unit if self.rule.spherical else first
+        risk, slope, second_slope = self.gradient(placed, second)
+        if self.rule.regularization is not None:
+            time = float(weights[-1]) if self.clocked else 0.0
+            slope = slope + self.rule.regularization.matrix(time) @ placed
+            second_slope = second_slope + self.rule.regularization.second_layer(time) * second
+        if self.rule.spherical:
+            slope = slope - unit * np.einsum("md,md->m", unit, slope)[:, None]
+        parts = [-self.rule.speed * slope.ravel(), -self.rule.second_speed * second_slope]
+        return risk, np.concatenate([*parts, [1.0]] if self.clocked else parts)
+
+    def weights(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The layers at time 0 as one vector."""
+        return np.concatenate([first.ravel(), second, [0.0]] if self.clocked else [first.ravel(), second])
 
     def layers(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First layer (m, d) and second layer (m,) of a vector of weights."""
         width, d = self.shape
-        return weights[: width * d].reshape(width, d), weights[width * d :]
+        return weights[: width * d].reshape(width, d), weights[width * d : width * (d + 1)]
 
     def on_sphere(self, weights: np.ndarray) -> np.ndarray:
-        """The weights with every neuron put back to its length."""
-        first, second = self.layers(weights)
+        """The weights with every neuron put back to its length, where the flow keeps it."""
+        if not self.rule.spherical:
+            return weights
+        first, _ = self.layers(weights)
         scaled = first * (self.rule.radius / np.linalg.norm(first, axis=1, keepdims=True))
-        return np.concatenate([scaled.ravel(), second])
+        return np.concatenate([scaled.ravel(), weights[first.size :]])
 
     def rate_along(self, weights: np.ndarray, velocity: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, float]:
         """The image of a unit vector under the derivative of the velocity, as a unit vector and its length."""
@@ -100,7 +122,7 @@ class SphereFlow:
 
     def start_rate(self, first: np.ndarray, second: np.ndarray) -> float:
         """The largest rate at given layers, with its margin: what the cost of a flow grows with."""
-        weights = np.concatenate([first.ravel(), second])
+        weights = self.weights(first, second)
         return self.fastest(weights, self.velocity(weights)[1])[1]
 
     def local_error(self, error: np.ndarray, weights: np.ndarray) -> float:
@@ -122,7 +144,7 @@ def flow_path(flow: SphereFlow, first: np.ndarray, second: np.ndarray, times: np
     $a_j/(1+|a_j|)$ stays below the tolerance; after each step neurons are put back to their length.
     """
     width, d = flow.shape
-    weights, now, steps = np.concatenate([first.ravel(), second]), 0.0, 0
+    weights, now, steps = flow.weights(first, second), 0.0, 0
     risk, velocity = flow.velocity(weights)
     fastest, rate = flow.fastest(weights, velocity)
     proposed = 0.1 / rate

@@ -121,11 +121,13 @@ def conditioned_pass(
     sampling: Sampling,
     pinned: bool,
     watch: Callable[[int, Snapshot], None] | None = None,
+    penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
 ) -> Runs:
     r"""Steps 0..`steps` from the coefficients `start` (B, m, k+m) of target and start.
 
     `pinned` keeps overlaps with `points.hard` where they start, as in the limit $d\to\infty$ from zero: there the noise
-    of the paths would grow exponentially. `watch` is shown every step.
+    of the paths would grow exponentially. `watch` is shown every step. `penalty` gives for a step a matrix $\Lambda$
+    over the neurons and a number $\lambda$: $\Lambda\theta$ and $\lambda a$ are added to the gradients.
     """
     algorithm, network = problem.algorithm, problem.network
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
@@ -186,13 +188,16 @@ def conditioned_pass(
         gradient[..., given : given + known] -= parts / root
         orthogonalise(normals, forces, given, active - given, known)
 
-        shrink = 1.0 - sizes[t] * algorithm.weight_decay
+        shrink, second_decay = 1.0 - sizes[t] * algorithm.weight_decay, 0.0
+        if penalty is not None:
+            matrix, second_decay = penalty(t)
+            gradient += matrix @ now
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
         if algorithm.spherical:
             new = new * (np.asarray(problem.start_lengths)[:, None] / np.linalg.norm(new, axis=2, keepdims=True))
         if network.train_second_layer:
             weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
-            pull = (found.second_layer_pull @ weights[..., None])[..., 0] / paths
+            pull = (found.second_layer_pull @ weights[..., None])[..., 0] / paths + second_decay * second_layer[:, t]
             second_layer[:, t + 1], second_velocity = move.apply(
                 numbers, sizes[t], 1.0, t, second_layer[:, t], pull, second_velocity
             )

@@ -1,6 +1,6 @@
 """The theory of full-batch gradient descent as predictions: losses, overlaps, two-time kernels, with their spread."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -255,8 +255,15 @@ def _without_responses(problem: TwoLayer, steps: int, paths: int, seed: int, gri
     return block_observables(problem, found, spectrum, grid)
 
 
-def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:
-    """One set of paths through all steps without responses, in the limit of infinite dimension."""
+def conditioned_set(
+    problem: TwoLayer,
+    steps: int,
+    paths: int,
+    seed: int,
+    penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
+) -> Run:
+    """One set of paths through all steps without responses, in the limit of infinite dimension; `penalty` as of
+    `conditioned_pass`."""
     assert isinstance(problem.algorithm, GradientDescent)
     given = problem.target.latents + problem.network.width
     randoms = numpy_generators([seed], 0, "batches of the theory")
@@ -264,7 +271,7 @@ def conditioned_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run
     points = draw_points(problem, problem.network.width * steps, paths, [seed])
     start = start_coefficients(problem, given)[None]
     pinned = pinned_directions(problem).shape[1] > 0
-    return conditioned_pass(problem, points, start, steps, sampling, pinned).row(0)
+    return conditioned_pass(problem, points, start, steps, sampling, pinned, penalty=penalty).row(0)
 
 
 def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:

@@ -113,6 +113,8 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
     reason = refuses(problem)
     if reason is not None or not isinstance(problem.algorithm, GradientFlow):
         raise InputError(f"problem must be a TwoLayer with GradientFlow: {reason or type(problem.algorithm).__name__}")
+    if problem.algorithm.regularized:
+        raise InputError("algorithm must have no decay for these bounds, which follow the training error alone.")
     size, slope = activation_bounds(problem.network.activation)
     model, grid = model_of_groups(problem, neuron_groups(problem)), time_grid(times, False)
     start, loss = float(np.abs(model.second_layer).max()), float(History(model, capacity=1).train_loss[0])

@@ -38,7 +38,7 @@ def add_row(history: History, time: float) -> int | None:
     n = history.count
     step = time - history.time[n - 1]
     before = history.time[n - 1] - history.time[n - 2] if n > 1 else None
-    equations = RowEquations(history, backward_formula(step, before))
+    equations = RowEquations(history, backward_formula(step, before), time)
     solved = solve_row(equations, _guess(history, time))
     if solved is None:
         return None
@@ -128,7 +128,7 @@ def adapt(
             continue
         iterations += used
         if history.train_loss[-1] < INTERPOLATION:
-            return history, Outcome("interpolation", iterations, rejected)
+            return history, Outcome(_fitted(model), iterations, rejected)
         step *= float(np.clip(0.9 / np.sqrt(max(missed, 1e-12)), 0.7, 1.2))
     return history, Outcome("end", iterations, rejected)
 
@@ -149,8 +149,13 @@ def follow(model: GaussianModel, grid: np.ndarray) -> tuple[History, Outcome]:
             iterations += used
             now, goal = goal, min(float(time), goal + 2.0 * (goal - now))
             if history.train_loss[-1] < INTERPOLATION:
-                return history, Outcome("interpolation", iterations, rejected)
+                return history, Outcome(_fitted(model), iterations, rejected)
     return history, Outcome("end", iterations, rejected)
+
+
+def _fitted(model: GaussianModel) -> str:
+    """How a run without train loss ends: it rests, unless regularisation goes on moving it."""
+    return "interpolation" if model.decay is None else "stuck"
 
 
 def refined(grid: np.ndarray, offset: float) -> np.ndarray:
@@ -173,7 +178,14 @@ def total_rate(model: GaussianModel, second_layer: float) -> float:
     relative = second_layer**2 / width * slope_1
     kick = np.sqrt(alpha * slope_1 * model.label_power / width) * second_layer
     signal = alpha * (second_layer + 0.1) * np.sqrt(slope_1 * model.label_power)
-    return float(collective + relative + kick + signal + (alpha * power if model.trained else 0.0))
+    return float(collective + relative + kick + signal + (alpha * power if model.trained else 0.0) + _decay_rate(model))
+
+
+def _decay_rate(model: GaussianModel) -> float:
+    if model.decay is None:
+        return 0.0
+    relative, collective = model.decay.modes(0.0)
+    return float(np.abs(relative).max() + np.abs(collective).sum(axis=1).max() + model.decay.second_layer(0.0))
 
 
 def _missed(history: History) -> float:

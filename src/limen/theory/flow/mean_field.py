@@ -56,7 +56,7 @@ def mean_field(problem: TwoLayer, times: Any) -> Findings:
     pace = model.samples_per_parameter
     start = np.column_stack([model.second_layer, model.overlap]).ravel()
     solution = solve_ivp(
-        lambda _, state: _slopes(model, state),
+        lambda mean_field_time, state: _slopes(model, state, mean_field_time / pace),
         (0.0, pace * grid[-1] or 1e-12),
         start,
         "LSODA",
@@ -106,13 +106,18 @@ def _pairs(model: GaussianModel, overlap: np.ndarray) -> dict[str, Any]:
     return found
 
 
-def _slopes(model: GaussianModel, state: np.ndarray) -> np.ndarray:
+def _slopes(model: GaussianModel, state: np.ndarray, time: float) -> np.ndarray:
     a, v = _unpack(model, state)
     value, slope, _ = model.dual(v @ v.T)
     weighted = model.fractions * a
-    pull = model.link.slope(v) - (slope * weighted) @ v
-    moved = a[:, None] * (pull - (pull * v).sum(axis=1, keepdims=True) * v)
+    pull = a[:, None] * (model.link.slope(v) - (slope * weighted) @ v)
     grown = model.link.value(v) - value @ weighted if model.trained else np.zeros_like(a)
+    if model.decay is not None:
+        _, pairs = model.decay.blocks(time)
+        # What a neuron has with itself is normal to its sphere.
+        pull = pull - pairs * (model.sizes - np.eye(model.groups)) @ v / model.samples_per_parameter
+        grown = grown - model.decay.second_layer(time) * a / model.samples_per_parameter
+    moved = pull - (pull * v).sum(axis=1, keepdims=True) * v
     return np.column_stack([grown, moved]).ravel()
 
 

@@ -11,9 +11,11 @@ from limen.gaussian.functions import as_function
 from limen.gaussian.hermite import HIGHEST_DEGREE, hermite_coefficients
 from limen.gaussian.quadrature import gaussian_rule
 from limen.problem.activations import Activation
+from limen.problem.algorithms import GradientFlow
 from limen.problem.groups import NeuronGroups, neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.two_layer import TwoLayer
+from limen.theory.flow.group_decay import GroupDecay, decay_of
 from limen.theory.flow.link_overlap import LinkOverlap, label_mean_square, link_overlap
 from limen.theory.flow.series import PowerSeries
 
@@ -31,7 +33,8 @@ class GaussianModel:
     $h(q)=E\sigma(G_1)\sigma(G_2)=\sum_ks_k^2q^k$ is `dual`, $\hat\varphi(v)$ is `link`, and
     $Ey^2=\tau^2+\lVert\varphi\rVert^2$ `label_power`. Groups $g$ of `sizes` $n_g$ start at `second_layer` (G,), at
     `overlap` (G, k), and at `gram` (G, G) between different neurons. `truncation` is what the Hermite series leave out
-    of $E\sigma^2$ and of $h''(1)$, relative to each. `spherical` keeps neurons on the sphere.
+    of $E\sigma^2$ and of $h''(1)$, relative to each. `spherical` keeps neurons on the sphere; `decay` is what
+    regularisation adds.
     """
 
     dual: PowerSeries
@@ -45,6 +48,7 @@ class GaussianModel:
     trained: bool
     truncation: float = 0.0
     spherical: bool = True
+    decay: GroupDecay | None = None
 
     @cached_property
     def groups(self) -> int:
@@ -83,6 +87,8 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if problem.samples_per_dim is None:
         return "it solves training on a fixed sample, and a one-pass algorithm has none."
+    if isinstance(problem.algorithm, GradientFlow) and not problem.algorithm.spherical:
+        return "its moments are those of neurons of length 1: it needs them on the sphere."
     if problem.loss.name != "square":
         return f"it needs the square loss, got {problem.loss.name}."
     if np.any(np.asarray(problem.network.bias) != 0.0):
@@ -133,6 +139,7 @@ def model_of_groups(problem: TwoLayer, found: NeuronGroups) -> GaussianModel:
         found.gram,
         problem.network.train_second_layer,
         max(truncation, link.truncation),
+        decay=decay_of(problem, found),
     )
 
 

@@ -19,11 +19,17 @@ class RowEquations:
     $D=b_0+\nu+M_R(n,n)$ and
     $$D\,R(n,j)=\delta_{nj}-b_1R(n{-}1,j)-b_2R(n{-}2,j)-\sum_{l<n}M_R(n,l)R(l,j),$$
     $$D\,C(n,j)=-b_1C(n{-}1,j)-b_2C(n{-}2,j)-\sum_{l<n}M_R(n,l)C(l,j)+\sum_{l\le j}M_C(n,l)R(j,l)^\top+F_nv_j^\top,$$
-    with $\nu$ from $C_d(n,n)=1$. The kernels $M$ depend on the row itself: a fixed point. Source:
-    Montanari & Urbani 2025.
+    with $\nu$ from $C_d(n,n)=1$, and beside it the rates of regularisation at the `time` of the row. The kernels $M$
+    depend on the row itself: a fixed point. Source: Montanari & Urbani 2025.
     """
 
-    def __init__(self, history: History, formula: tuple[float, float, float]) -> None:
+    def __init__(self, history: History, formula: tuple[float, float, float], time: float) -> None:
+        decay, groups = history.model.decay, history.model.groups
+        self.relative_rate, self.collective_rate = (np.zeros(groups), np.zeros((groups, groups)))
+        self.second_rate = 0.0
+        if decay is not None:
+            self.relative_rate, self.collective_rate = decay.modes(time)
+            self.second_rate = decay.second_layer(time)
         self.history, self.formula, self.n = history, formula, history.count
         self.kernel_equations = KernelEquations(history, self.n)
         self.kernels: Kernels | None = None
@@ -39,7 +45,7 @@ class RowEquations:
         if model.trained:
             behind = -b1 * history.second_layer[n - 1] - b2 * history.second_layer[max(n - 2, 0)]
             implicit = behind + kernels.pull + kernels.stiffness * row.second_layer
-            found.second_layer[:] = implicit / (b0 + kernels.stiffness)
+            found.second_layer[:] = implicit / (b0 + kernels.stiffness + self.second_rate)
         return found
 
     def _advance(self, kernels: Kernels) -> Row:
@@ -72,7 +78,8 @@ class RowEquations:
         last = mc @ all_r.T + all_mc[:, n] - mr @ all_c.T + drive @ toward.T
         last -= b1 * all_c[:, one].T + b2 * all_c[:, two].T
 
-        own_d, all_d = b0 + own_mr[:, n], b0 * np.eye(groups) + all_mr[:, n]
+        own_d = b0 + own_mr[:, n] + self.relative_rate
+        all_d = b0 * np.eye(groups) + all_mr[:, n] + self.collective_rate
         if model.spherical:
             self.multiplier = self._multiplier(own_d, all_d, own_last, last)
         own_d = own_d + self.multiplier

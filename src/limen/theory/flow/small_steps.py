@@ -1,4 +1,4 @@
-r"""Gradient flow without a model: the exact theory of gradient descent on the sphere, its step taken to zero.
+r"""Gradient flow without a model: the exact theory of gradient descent, its step taken to zero.
 
 Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by a smooth expansion in $\eta$. Runs
 of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
@@ -49,14 +49,14 @@ def refuses(problem: object) -> str | None:
 
 @in_double
 def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
-    r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$ with neurons on the sphere, as $n,d\to\infty$ at fixed $n/d$.
+    r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$, on the sphere or free, as $n,d\to\infty$ at fixed $n/d$.
 
-    Exact where it is affordable, for any loss, activation, bias and length of the neurons. Returns `train_loss`,
+    Exact where it is affordable, for any loss, activation, bias, length of the neurons and decay. Returns `train_loss`,
     `test_loss` (noise included), `second_layer` (time, group), `overlap` (time, group, latent), `gram` (time, group,
-    group2), the overlap of two *different* neurons, each with its `*_spread`: the change at the last extrapolation and
-    the error of the paths. Where time times width is too long the answer is that of the Gaussian model, and the status
-    says so; where both can be had, `model_error` in the statistics is the largest difference of their test losses, in
-    parts of the range.
+    group2), the overlap of two *different* neurons, and of a free flow `own_gram` (time, group), each with its
+    `*_spread`: the change at the last extrapolation and the error of the paths. Where time times width is too long the
+    answer is that of the Gaussian model, and the status says so; where both can be had, `model_error` in the statistics
+    is the largest difference of their test losses, in parts of the range.
 
     Args:
         tolerance: largest error, in parts of a variable's size; beyond it `ok` is False.
@@ -68,7 +68,8 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     if reason is not None:
         raise InputError(f"small steps do not apply: {reason}")
     grid = time_grid(times, counts_steps=False)
-    assert problem.samples_per_dim is not None
+    gaussian.check_decays(problem, float(grid[-1]))
+    assert problem.samples_per_dim is not None and isinstance(problem.algorithm, GradientFlow)
     m, last = problem.network.width, float(grid[-1])
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / m)))
     if 4 * steps * m > MOST_DIRECTIONS:
@@ -95,10 +96,14 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
         "overlap_spread": ((*along, "latent"), np.moveaxis(groups.means(np.moveaxis(error.overlap, 1, 2)), 2, 1)),
         "gram_spread": ((*along, "group2"), np.abs(groups.pair_means(error.gram))),
     }
+    if not problem.algorithm.spherical:
+        own = [groups.means(np.diagonal(part, axis1=1, axis2=2)) for part in (found.gram, error.gram)]
+        variables |= {"own_gram": (along, own[0]), "own_gram_spread": (along, own[1])}
     coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
     dataset = xr.Dataset(variables, coords=coords)
     statistics = {"steps": 4.0 * steps, "error": worst}
-    status = f"descent on the sphere in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
+    where = "on the sphere" if problem.algorithm.spherical else "of free neurons"
+    status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
     if gaussian.refuses(problem) is None:
         gap = _model_gap(problem, grid, losses.test)
         if gap is not None:
@@ -113,11 +118,19 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
 
 def _run(problem: TwoLayer, grid: np.ndarray, steps: int, seed: int) -> Trajectory:
     """Descent in so many steps, read off at the times asked for."""
-    assert problem.samples_per_dim is not None
+    flow = problem.algorithm
+    assert problem.samples_per_dim is not None and isinstance(flow, GradientFlow)
     last, k = float(grid[-1]), problem.target.latents
-    rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=True)
-    fields = {name: getattr(problem, name) for name in type(problem).model_fields}
-    run = conditioned_set(TwoLayer(**{**fields, "algorithm": rule}), steps, PATHS, seed)
+    rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=flow.spherical)
+    regularization = flow.regularization(problem.network.width)
+
+    def penalty(step: int) -> tuple[np.ndarray, float]:
+        assert regularization is not None
+        time = step * last / steps
+        return regularization.matrix(time), regularization.second_layer(time)
+
+    plain = problem.model_copy(update={"algorithm": rule})
+    run = conditioned_set(plain, steps, PATHS, seed, penalty if regularization is not None else None)
     gram = np.einsum("tic,tjc->tij", run.coefficients, run.coefficients)
     own = np.linspace(0.0, last, steps + 1)
     parts = (run.train_loss, run.coefficients[:, :, :k], gram, run.second_layer)

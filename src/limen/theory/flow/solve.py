@@ -8,6 +8,7 @@ import xarray as xr
 
 from limen.method import Method
 from limen.problem import GradientFlow, InputError, TwoLayer
+from limen.problem.decays import check_decay_until
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.flow.history import History
@@ -46,7 +47,8 @@ def refuses(problem: object) -> str | None:
 
 
 def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequence[int] | None = None) -> Findings:
-    r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$ with neurons on the sphere, as $n,d\to\infty$ at fixed $n/d$.
+    r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$ with neurons on the sphere, as $n,d\to\infty$ at fixed $n/d$,
+    with the decays that `GradientFlow` has.
 
     Residuals are replaced by Gaussian processes with the same second moments (see `GaussianModel`): quantitative while
     the network learns, qualitative when it fits noise. Returns, along `time`, `train_loss` $=\frac12C_A(t,t)$ and
@@ -71,6 +73,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequen
     if not SMALLEST <= tolerance <= LARGEST:
         raise InputError(f"tolerance must be between {SMALLEST:g} and {LARGEST:g}, got {tolerance}.")
     grid = time_grid(times, counts_steps=False)
+    check_decays(problem, float(grid[-1]))
     model = gaussian_model(problem, groups)
     pair = _refine(model, grid, tolerance)
     plateau = find_plateau(pair.coarse, 1.0 + pair.growth) if pair.outcome.reason == "end" else None
@@ -83,6 +86,12 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequen
     }
     dataset = _dataset(model, pair, grid)
     return Findings(dataset, ok, status, statistics)
+
+
+def check_decays(problem: TwoLayer, last: float) -> None:
+    """Refuses a decay that is not defined up to the last time."""
+    for name in ("weight_decay", "second_layer_decay"):
+        check_decay_until(getattr(problem.algorithm, name), last, name)
 
 
 def _refine(model: GaussianModel, grid: np.ndarray, tolerance: float) -> Pair:
