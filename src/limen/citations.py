@@ -358,6 +358,18 @@ BIBTEX = {
   journal = {Proceedings of the National Academy of Sciences}, volume = {115}, number = {33}, pages = {E7665--E7671},
   year = {2018}
 }""",
+    "bartlett2020": """@article{bartlett2020,
+  author = {Bartlett, Peter L. and Long, Philip M. and Lugosi, G{\\'a}bor and Tsigler, Alexander},
+  title = {Benign overfitting in linear regression},
+  journal = {Proceedings of the National Academy of Sciences}, volume = {117}, number = {48},
+  pages = {30063--30070}, year = {2020}
+}""",
+    "mallinar2022": """@inproceedings{mallinar2022,
+  author = {Mallinar, Neil and Simon, James and Abedsoltan, Amirhesam and Pandit, Parthe and Belkin, Misha and
+          Nakkiran, Preetum},
+  title = {Benign, tempered, or catastrophic: toward a refined taxonomy of overfitting},
+  booktitle = {Advances in Neural Information Processing Systems}, volume = {35}, year = {2022}
+}""",
     "montanari2025": """@article{montanari2025,
   author = {Montanari, Andrea and Urbani, Pierfrancesco},
   title = {Dynamical decoupling of generalization and overfitting in large two-layer networks},
@@ -373,7 +385,7 @@ _COMPARED_WITH = {
         arnaboldi2023high benarous2022 sagun2017 geshkovski2023 criscitiello2024 bruno2024 polyanskiy2025
         cohen2021 spigler2018 geiger2018""",
     "proceedings page": """
-        benarous2023 cohen2021""",
+        benarous2023 cohen2021 mallinar2022""",
     "author's page": """
         soven1967""",
     "public bibliography": """
@@ -382,7 +394,7 @@ _COMPARED_WITH = {
         advani2020 mei2022 zhang2017 canatar2021 wei2022 paquette2024 defilippis2024 papyan2020 jacot2018
         cover1965 novikoff1962 soudry2018 belkin2019interpolation cover1967 gyorfi2002 bartlett2002
         nagarajan2019 lee2019 chizat2019 bartlett2021 montanari2022 watanabe1994 ott2008 weinan2017 chen2018
-        rice1945 wendel1962 sommeijer1998 bartlett1996 cugliandolo1993 mei2018""",
+        rice1945 wendel1962 sommeijer1998 bartlett1996 cugliandolo1993 mei2018 bartlett2020""",
 }
 CHECKED = {key: page for page, keys in _COMPARED_WITH.items() for key in keys.split()}
 

@@ -18,6 +18,24 @@ class RidgelessErrors(NamedTuple):
     train: float
 
 
+class InterpolatorRisk(NamedTuple):
+    """Mean squares of an interpolator for one draw of the inputs, label noise averaged: bias and variance."""
+
+    bias: float
+    variance: float
+
+
+def interpolator_risk_of_inputs(data: LeastSquaresData, noise: float) -> InterpolatorRisk:
+    r"""Risk of $b=X^+y$ for $n<p$ given $X$ and $\beta$, with the mean over labels $y=X\beta+\varepsilon$ taken
+    exactly: the variance is $\sigma^2\operatorname{tr}(X^{+\top}\Sigma X^+)$. $O(n^2p)$.
+    """
+    # X^T = QR, so that the inverse sees the condition number of X and not its square.
+    basis, triangle = np.linalg.qr(data.inputs.T)
+    kept = basis @ (basis.T @ data.coefficients)
+    spread = np.linalg.solve(triangle, (basis.T * np.sqrt(data.variances)))
+    return InterpolatorRisk(float(data.variances @ (kept - data.coefficients) ** 2), float(noise * np.sum(spread**2)))
+
+
 def ridgeless_errors(data: LeastSquaresData) -> RidgelessErrors:
     r"""Errors of $b=X^+y$, and of the same fit to $X\beta$ and to $\varepsilon$ apart; exact given the data.
 

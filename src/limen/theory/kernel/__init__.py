@@ -35,12 +35,19 @@ from limen.theory.kernel.classification.uniform_gap import (
     least_squares_gap,
     uniform_gap,
 )
+from limen.theory.kernel.effective_ranks import (
+    BenignOverfitting,
+    EffectiveRanks,
+    benign_overfitting,
+    effective_ranks,
+)
 from limen.theory.kernel.filters import (
     gradient_descent_risk,
     optimal_stopping_time,
     ridge_by_contour,
     ridge_flow,
 )
+from limen.theory.kernel.finite_population import PopulationRisk, finite_population_risk
 from limen.theory.kernel.interpolating_smoother import (
     SmootherRisk,
     nearest_neighbour_risk,
@@ -94,24 +101,30 @@ from limen.theory.kernel.tangent.tangent_model import (
 
 __all__ = [
     "ActivationMoments",
+    "BenignOverfitting",
     "DescentLimit",
+    "EffectiveRanks",
     "FilterRisk",
     "FitGap",
     "LazyBounds",
     "LinearizedTraining",
     "MarginAsymptotics",
     "MaxMargin",
+    "PopulationRisk",
     "RandomFeaturesRisk",
     "RidgeRisk",
     "SmootherRisk",
     "SphereKernel",
     "UniformGap",
     "activation_moments",
+    "benign_overfitting",
     "capacity_transition",
     "covariance_error",
     "descent_limit",
     "direction_error",
+    "effective_ranks",
     "finite_class_bound",
+    "finite_population_risk",
     "gaussian_linear_rademacher",
     "gradient_descent_risk",
     "half_space_bound",

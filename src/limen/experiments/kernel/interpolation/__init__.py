@@ -1,0 +1,1 @@
+"""Experiments on fits that pass through every label."""
