@@ -104,16 +104,15 @@ def kernels() -> Figure:
 
 
 def effective() -> Figure:
-    """The limit is for small steps and large dimensions: at N = 20 a run is another thing."""
-    times = np.linspace(0.0, 10.0, 41)
-    problem = limen.BinaryMixture(0.7, 0.1, start=limen.OverlapStart(0.1))
-    theory = limen.predict(problem, times)
-    name = next(map(str, theory.dataset.data_vars))
-    marks: list[Mark] = [predicted(theory, name, "theory", 0)]
-    for colour, n in ((1, 20), (2, 200)):
+    """Steps of size 0.3/N are no differential equation while N is small: spiked tensors of order 3."""
+    times = np.linspace(0.0, 2.0, 21)
+    problem = limen.SpikedTensor(3, 2.0, 0.3, start=limen.OverlapStart(0.4))
+    marks: list[Mark] = [predicted(limen.predict(problem, times), "overlap", r"theory, $N=\infty$", 0)]
+    for colour, n in ((1, 20), (2, 50)):
         run = limen.simulate(problem, times, d=n, seeds=24)
-        marks.append(trained(run, name, f"training, $N={n}$", colour))
-    return Figure([Panel("time $t$", name.replace("_", " "), marks)], title="Binary mixture, online SGD")
+        marks.append(trained(run, "overlap", f"training, $N={n}$", colour))
+    title = "A spiked tensor of order 3, online SGD"
+    return Figure([Panel("time $t$", "overlap with the spike", marks)], title=title)
 
 
 def attention() -> Figure:
