@@ -78,9 +78,10 @@ def main() -> None:
                           if path.parent in (clone, clone / "limen-out")})  # fmt: skip
     if len(figures) < len(STEPS) - 1:
         sys.exit(f"too few figures: {figures}")
+    processor = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     text = PAGE.format(
         rows="\n".join(rows), total=sum(seconds), day=datetime.now(UTC).date(), machine=platform.machine(),
-        cores=os.cpu_count(), load=load, processor=sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]), figures=", ".join(f"`{name}`" for name in figures),
+        cores=os.cpu_count(), load=load, processor=processor, figures=", ".join(f"`{name}`" for name in figures),
     )  # fmt: skip
     (ROOT / "docs" / "stranger.md").write_text(text)
 
