@@ -8,6 +8,7 @@ Writes `docs/stranger.md`. Commands are the `sh` and `python` blocks of the page
 import os
 import platform
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,8 @@ page; it ends with an error if a step fails or leaves no figure.
 {rows}
 | | **all** | **{total:.0f}** |
 
-Made on {day} with {machine}, {cores} cores, load {load:.1f} at the beginning. Figures left: {figures}.
+{processor:.0f} s of processor time in all; wall time is that of a machine with {cores} cores ({machine}) and a load of
+{load:.0f} at the beginning, on {day}. Figures left: {figures}.
 
 Next: [your own problem](own_problem.md), or [my first prediction, step by step](tutorials/first_prediction.md).
 """
@@ -76,9 +78,10 @@ def main() -> None:
                           if path.parent in (clone, clone / "limen-out")})  # fmt: skip
     if len(figures) < len(STEPS) - 1:
         sys.exit(f"too few figures: {figures}")
+    processor = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     text = PAGE.format(
         rows="\n".join(rows), total=sum(seconds), day=datetime.now(UTC).date(), machine=platform.machine(),
-        cores=os.cpu_count(), load=load, figures=", ".join(f"`{name}`" for name in figures),
+        cores=os.cpu_count(), load=load, processor=processor, figures=", ".join(f"`{name}`" for name in figures),
     )  # fmt: skip
     (ROOT / "docs" / "stranger.md").write_text(text)
 

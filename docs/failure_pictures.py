@@ -44,8 +44,8 @@ def feature_learning() -> Figure:
         limen.target("z**2 - 1"), limen.network(1, "gelu"), limen.GradientDescent(0.5), 14.0, loss="huber:1"
     )
     marks: list[Mark] = [predicted(limen.predict(problem, 40), "test_loss", r"theory, $d=\infty$", 0)]
-    for colour, d in ((1, 100), (2, 400)):
-        marks.append(trained(limen.simulate(problem, 40, d=d, seeds=12), "test_loss", f"training, $d={d}$", colour))
+    for colour, d in ((1, 60), (2, 240)):
+        marks.append(trained(limen.simulate(problem, 40, d=d, seeds=8), "test_loss", f"training, $d={d}$", colour))
     return Figure([Panel("step $t$", "test loss", marks)], title=r"One GeLU neuron on $z^2-1$, $\delta=14$")
 
 
@@ -53,13 +53,13 @@ def methods() -> Figure:
     """Adam's theory knows no finite size, and a hard direction is left at a time that depends on it."""
     problem = limen.TwoLayer(limen.target("z**2 - 1"), limen.network(1, "gelu"), limen.Adam(0.3), 14.0, loss="huber:1")
     marks: list[Mark] = [predicted(limen.predict(problem, 40), "test_loss", r"theory, $d=\infty$", 0)]
-    for colour, d in ((1, 100), (2, 400)):
-        marks.append(trained(limen.simulate(problem, 40, d=d, seeds=12), "test_loss", f"training, $d={d}$", colour))
+    for colour, d in ((1, 60), (2, 240)):
+        marks.append(trained(limen.simulate(problem, 40, d=d, seeds=8), "test_loss", f"training, $d={d}$", colour))
     return Figure([Panel("step $t$", "test loss", marks)], title=r"Adam, one GeLU neuron on $z^2-1$, $\delta=14$")
 
 
 def one_pass() -> Figure:
-    """A random start is no start at overlap 1/sqrt(d): the equation from there is late at every dimension."""
+    """One start of the typical overlap is not the mean over random starts: its risk falls too early."""
     d, times = 400, np.linspace(0.0, 3.0, 61)
     problem = limen.TwoLayer(limen.target("z**2"), limen.network(1, "square"), limen.SphericalSGD(0.05))
     typical = problem.model_copy(update={"start": limen.OverlapStart(d**-0.5)})
@@ -77,11 +77,11 @@ def flow() -> Figure:
     """The Gaussian model of the residuals is a model: while the network learns, its test loss is too high."""
     times = np.linspace(0.0, 4.0, 41)
     problem = limen.TwoLayer(limen.target("z + 0.257*z**2"), limen.network(1, "tanh"), limen.GradientFlow(), 3.7)
-    run = limen.simulate(problem, times, d=400, seeds=16)
+    run = limen.simulate(problem, times, d=200, seeds=8)
     marks: list[Mark] = [
         predicted(limen.flow.solve(problem, times), "test_loss", "the Gaussian model", 0, dashed=True),
         predicted(limen.predict(problem, times), "test_loss", "the exact limit", 1),
-        trained(run, "test_loss", "training, $d=400$", 1),
+        trained(run, "test_loss", "training, $d=200$", 1),
     ]
     return Figure([Panel("time $t$", "test loss", marks)], title=r"One tanh neuron on $z+0.257z^2$, $\delta=3.7$")
 
@@ -104,42 +104,48 @@ def kernels() -> Figure:
 
 
 def effective() -> Figure:
-    """The limit is for small steps and large dimensions: at N = 20 a run is another thing."""
-    times = np.linspace(0.0, 10.0, 41)
-    marks: list[Mark] = []
-    for colour, n in enumerate((20, 100, 500)):
-        problem = limen.BinaryMixture(0.7, 0.1, start=limen.OverlapStart(0.1))
-        if not marks:
-            name = next(str(key) for key in limen.predict(problem, times).dataset.data_vars)
-            marks.append(predicted(limen.predict(problem, times), name, "theory", 0))
-        run = limen.simulate(problem, times, d=n, seeds=64)
-        marks.append(trained(run, name, f"training, $N={n}$", colour + 1))
-    return Figure([Panel("time $t$", name.replace("_", " "), marks)], title="Binary mixture, online SGD")
+    """Steps of size 0.3/N are no differential equation while N is small: spiked tensors of order 3."""
+    times = np.linspace(0.0, 2.0, 21)
+    problem = limen.SpikedTensor(3, 2.0, 0.3, start=limen.OverlapStart(0.4))
+    marks: list[Mark] = [predicted(limen.predict(problem, times), "overlap", r"theory, $N=\infty$", 0)]
+    for colour, n in ((1, 20), (2, 50)):
+        run = limen.simulate(problem, times, d=n, seeds=24)
+        marks.append(trained(run, "overlap", f"training, $N={n}$", colour))
+    title = "A spiked tensor of order 3, online SGD"
+    return Figure([Panel("time $t$", "overlap with the spike", marks)], title=title)
 
 
 def attention() -> Figure:
     """Tokens in few dimensions are not at right angles: they collapse earlier than the limit says."""
     times = np.linspace(0.0, 40.0, 41)
-    marks: list[Mark] = []
-    for colour, d in enumerate((128, 512)):
-        problem = limen.SelfAttention(7.0, 32, d)
-        theory = limen.predict(problem, times)
-        name = "mean_cosine" if "mean_cosine" in theory.dataset else next(map(str, theory.dataset.data_vars))
-        if not marks:
-            marks.append(predicted(theory, name, r"theory, $d=\infty$", 0))
-        marks.append(trained(limen.simulate(problem, times, seeds=8), name, f"tokens, $d={d}$", colour + 1))
+    theory = limen.predict(limen.SelfAttention(7.0, 32, 256), times)
+    name = next(map(str, theory.dataset.data_vars))
+    marks: list[Mark] = [predicted(theory, name, r"theory, $d=\infty$", 0)]
+    for colour, d in ((1, 64), (2, 256)):
+        run = limen.simulate(limen.SelfAttention(7.0, 32, d), times, seeds=4)
+        marks.append(trained(run, name, f"tokens, $d={d}$", colour))
     return Figure([Panel("time $t$", name.replace("_", " "), marks)], title=r"32 tokens, $\beta=7$")
 
 
 def data() -> Figure:
-    """Universality has an end: heavy tails in few dimensions are not Gaussian inputs."""
-    problem = limen.TwoLayer(limen.target("z**2 - 1"), limen.network(2, "relu"), limen.GradientDescent(0.8), 4.0)
-    marks: list[Mark] = [predicted(limen.predict(problem, 20), "test_loss", "theory, Gaussian inputs", 0)]
-    for colour, law in ((0, "gaussian"), (1, "student-t"), (2, "rademacher")):
-        drawn = problem.model_copy(update={"inputs": limen.Inputs(law)})
-        run = limen.simulate(drawn, 20, d=60, seeds=24)
-        marks.append(trained(run, "test_loss", f"training, {law}, $d=60$", colour))
-    return Figure([Panel("step $t$", "test loss", marks)], title=r"Two ReLU neurons on $z^2-1$, $\delta=4$")
+    """Rows of very different lengths have the spectrum of Gaussian inputs, and are not alike."""
+    d, many = 80, 4000
+    draw = np.random.default_rng(0)
+    gaussian = draw.standard_normal((many, d))
+    uneven = gaussian * np.where(draw.random(many) < 0.5, 0.4, np.sqrt(2.0 - 0.4**2))[:, None]
+    marks: list[Mark] = []
+    for colour, (rows, label) in enumerate(((gaussian, "Gaussian rows"), (uneven, "rows of two lengths"))):
+        problem = limen.TwoLayer(
+            limen.target("tanh(2*z)"),
+            limen.network(1, "tanh"),
+            limen.GradientDescent(0.5),
+            3.0,
+            inputs=limen.Inputs.from_data(rows),
+        )
+        if not marks:
+            marks.append(predicted(limen.predict(problem, 24), "train_loss", "theory from the spectrum", 0))
+        marks.append(trained(limen.simulate(problem, 24, seeds=16), "train_loss", f"training, {label}", colour))
+    return Figure([Panel("step $t$", "train loss", marks)], title=r"One tanh neuron, 80 columns, $\delta=3$")
 
 
 CHAPTERS: dict[str, Callable[[], Figure]] = {

@@ -171,12 +171,14 @@ def _diagram(kind: type[Experiment], folder: Path) -> list[str]:
 def _index(names: list[str], pictures: dict[str, str], costs: dict[str, list[float]]) -> str:
     """Cards grouped by source. A script on the page hides those that are not asked for; without it all show."""
     kinds = {name: experiment_class(name) for name in names}
-    found = {name: (kind.source, _chapter(name), _cost(kind, costs)[0]) for name, kind in kinds.items()}
+    found = {
+        name: (kind.source, _chapter(name).replace("_", " "), _cost(kind, costs)[0]) for name, kind in kinds.items()
+    }
     order = [*(words for _, words in CLASSES), "minutes", "not measured"]
     choices = [sorted({entry[axis] for entry in found.values()}) for axis in (0, 1)]
     choices.append([words for words in order if any(entry[2] == words for entry in found.values())])
     lines = ["# Gallery", "", "Every experiment with its default parameters; each is one command.", ""]
-    lines += ["```{raw} html", '<form class="gallery-filter">']
+    lines += ["```{raw} html", f"<style>{CARDS}</style>", '<form class="gallery-filter">']
     for label, values in zip(("source", "chapter", "cost"), choices, strict=True):
         options = "".join(f"<option>{escape(value)}</option>" for value in values)
         lines.append(f'<label>{label} <select><option value="">all</option>{options}</select></label>')
@@ -189,7 +191,7 @@ def _index(names: list[str], pictures: dict[str, str], costs: dict[str, list[flo
         _, chapter, cost = found[name]
         lines += ["```{raw} html", f'<div class="gallery-card" data-axes="{escape("|".join(found[name]))}">', "```", ""]
         if pictures[name]:
-            options = [":width: 420px", f":target: {name}.html", f":alt: {kind.summary}"]
+            options = [":width: 100%", f":target: {name}.html", f":alt: {kind.summary}"]
             lines += [f"```{{figure}} {pictures[name]}", *options, "```", ""]
         lines += [f"[{name}]({name}.md): {kind.summary} *{chapter}, {cost}*", ""]
         lines += ["```{raw} html", "</div>", "```", ""]
@@ -198,6 +200,17 @@ def _index(names: list[str], pictures: dict[str, str], costs: dict[str, list[flo
     return "\n".join([*lines, "```{toctree}", ":hidden:", "", *names, "```", ""])
 
 
+# Cards side by side, as many as the width allows; everything else of a section takes a whole line.
+CARDS = """
+section:has(> .gallery-card) { display: grid; gap: 0.8rem;
+  grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); }
+section:has(> .gallery-card) > :not(.gallery-card):not(section) { grid-column: 1 / -1; }
+.gallery-card { border: 1px solid var(--color-background-border); border-radius: 8px;
+  padding: 0.4rem 0.8rem; font-size: 0.88em; }
+.gallery-card[hidden], section[hidden] { display: none; }
+.gallery-card figure { margin: 0; }
+.gallery-filter { display: flex; flex-wrap: wrap; gap: 0.5rem 1.2rem; margin-bottom: 1rem; }
+"""
 # Hides cards that differ from what is chosen, and headings without a card; nothing is loaded.
 FILTER = """
 const form = document.querySelector(".gallery-filter");

@@ -8,8 +8,8 @@
 import limen
 
 problem = limen.TwoLayer(
-    target=limen.target("tanh(2*z1) + 0.3*z1*z2", noise=0.05),  # two hidden directions of the input
-    network=limen.network(width=2, activation="relu"),
+    target=limen.target("tanh(2*z1) + 0.3*z2", noise=0.05),  # two hidden directions of the input
+    network=limen.network(width=2, activation="tanh"),
     algorithm=limen.GradientDescent(step=0.8),
     samples_per_dim=4.0,  # n = 4 d samples
 )
@@ -35,10 +35,10 @@ prediction
 prediction.plot(variables=("train_loss", "test_loss"))
 
 # %% [markdown]
-# *Train*, for real, in 200 dimensions, with sixteen different samples and starts.
+# *Train*, for real, in 400 dimensions, with 64 different samples and starts.
 
 # %%
-run = limen.simulate(problem, times=25, d=200, seeds=16)
+run = limen.simulate(problem, times=25, d=400, seeds=64)
 prediction.plot(run, variables=("train_loss", "test_loss"))
 
 # %% [markdown]

@@ -238,6 +238,14 @@ def test_phone_and_keyboard(browser, visitor):
     wait_for_redraw(page, 1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("Math.max(...[...document.querySelectorAll('.plot')].map(p => p.clientWidth))") <= 390
+    # Curve and slider are in sight together, at the last parameter as at the first.
+    for slider in (page.locator("input[type=range]").first, page.locator("input[type=range]").last):
+        slider.scroll_into_view_if_needed()
+        seen = page.evaluate(
+            "(({ top, bottom }) => [top, bottom])(document.querySelector('.panels').getBoundingClientRect())"
+        )
+        box = slider.bounding_box()
+        assert 0 <= seen[0] < seen[1] <= box["y"] < 844
     # Every control can be reached by the keyboard.
     reached = set()
     page.locator("main").focus()
@@ -311,3 +319,32 @@ def test_curves_are_pinned_rescaled_and_saved(page):
     assert lines[0] == "panel,series,x,y,error" and len(lines) > 10
     page.locator("#unpin").click()
     wait_until(page, "document.querySelector('.plot').data[0].opacity === undefined")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_violation_that_axe_knows(browser, visitor, width, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    # The content policy forbids foreign scripts, axe among them.
+    context = browser.new_context(
+        base_url=visitor.address, viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    ridge = 'type = "Ridge"\nratio = 0.5\n'
+    for place, ready in (
+        ("/#/", ".card"),
+        (address("perceptron"), ".plot .main-svg"),
+        (address("problem", problem=ridge, times=5), ".question"),
+        ("/#/your-data", ".table-form"),
+    ):
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE)
+        page.goto(place)
+        expect(page.locator(ready).first).to_be_attached()
+        page.evaluate("for (const part of document.querySelectorAll('details')) part.open = true")
+        # Cards and panels fade in, and what is half there has half its contrast.
+        page.wait_for_timeout(1000)
+        found = axe.run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.close()
+    context.close()

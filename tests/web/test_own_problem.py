@@ -59,6 +59,9 @@ def test_parts_change_their_type_and_lists_are_controls(visitor):
     assert kinds["algorithm.type"] == "choice" and kinds["inputs.variances"] == "list"
     said = check(visitor, OWN, {"algorithm.type": "Newton"}).json()["message"]
     assert said.startswith("algorithm.type must be one of GradientDescent, Adam")
+    assert check(visitor, RIDGE, {"noise": 1e308}).json()["ok"]
+    assert "must be one of" in check(visitor, OWN, {"algorithm.type": {}}).json()["message"]
+    assert "is no part of TwoLayer that has types" in check(visitor, OWN, {"target.x.type": "Adam"}).json()["message"]
 
 
 @pytest.mark.parametrize("family", [kind.__name__ for kind in FAMILIES])

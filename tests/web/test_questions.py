@@ -145,7 +145,7 @@ def test_in_a_browser_a_grid_and_the_best_are_asked_for(visitor):
         for name in ("first-count", "second-count"):
             grid.locator(f"[name={name}]").fill("4")
         grid.get_by_role("button", name="Draw the grid").click()
-        expect(grid.locator(".status")).to_have_text("done")
+        expect(grid.locator(".told")).to_have_text("done")
         expect(grid.locator(".said")).to_contain_text("16 of 16 points done")
         expect(grid.locator(".plot")).to_have_count(1)
         with page.expect_download() as saved:

@@ -1,5 +1,6 @@
 """The page "Your problem": a problem file in a box, checked while it is typed, and a control for each number in it."""
 
+import math
 import typing
 from typing import Any
 
@@ -17,6 +18,7 @@ from limen.web.limits import Limits
 
 NAME = "problem"
 TIMES, SIZE, SEEDS = 20.0, 200, 8
+LARGEST_NUMBER = 1e300
 MOST_TIMES, LONGEST, LARGEST, WIDEST = 400, 1000.0, 4000, 64
 TYPE = ".type"
 ALGORITHMS = ("GradientDescent", "Adam", "SignDescent", "GradientFlow", "OnePassSGD", "SphericalSGD")
@@ -136,7 +138,9 @@ def retyped(problem: Spec, kinds: dict[str, Any]) -> Spec:
     for path, wanted in kinds.items():
         place = path.removesuffix(TYPE)
         allowed = _types(problem, place)
-        if wanted not in allowed:
+        if not allowed:
+            raise InputError(f"{path[:60]!r} is no part of {type(problem).__name__} that has types.")
+        if not isinstance(wanted, str) or wanted not in allowed:
             raise InputError(f"{path} must be one of {', '.join(allowed)}, got {str(wanted)[:60]!r}.")
         if type(getattr(problem, place)).__name__ == wanted:
             continue
@@ -179,9 +183,9 @@ def controls_of(problem: Spec, path: str = "") -> list[dict[str, Any]]:
         control = {"name": place, "label": f"{place}: {field.description or name}", "default": text}
         if isinstance(text, bool):
             found.append({**control, "kind": "switch"})
-        elif isinstance(text, int | float):
+        elif isinstance(text, int | float) and math.isfinite(text):
             found.append({**control, **_number(field, text)})
-        elif isinstance(text, tuple) and all(isinstance(one, int | float) for one in text):
+        elif isinstance(text, tuple) and all(isinstance(one, int | float) and math.isfinite(one) for one in text):
             found.append({**control, "kind": "list", "default": list(text)})
         elif isinstance(text, str):
             choices = typing.get_args(field.annotation) if typing.get_origin(field.annotation) is typing.Literal else ()
@@ -209,6 +213,7 @@ def _number(field: FieldInfo, value: float) -> dict[str, Any]:
                 pass
     least, most = control.get("minimum"), control.get("maximum")
     low, high = (value / 10.0, value * 10.0) if value > 0 else (min(10.0 * value, -1.0), max(-value, 1.0))
+    low, high = max(low, -LARGEST_NUMBER), min(high, LARGEST_NUMBER)
     low, high = max(low, least if least is not None else low), min(high, most if most is not None else high)
     if control.get("above") and low == least:
         low = low + 0.001 * (high - low)

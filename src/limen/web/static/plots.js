@@ -3,6 +3,7 @@
 let library;
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const coarse = window.matchMedia("(pointer: coarse)");
+const narrow = window.matchMedia("(max-width: 860px)");
 
 function plotly() {
   library ??= new Promise((resolve, reject) => {
@@ -140,7 +141,8 @@ export class Plots {
     const heading = document.createElement("figcaption");
     const plot = document.createElement("div");
     plot.className = "plot";
-    plot.setAttribute("role", "img");
+    // A group: its mode bar can be reached, which nothing inside an image can.
+    plot.setAttribute("role", "group");
     holder.append(heading, plot);
     this.element.append(holder);
     this.sizes.observe(plot);
@@ -190,9 +192,9 @@ function themed(panel, room) {
     layout: {
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 12.5, color: ink },
+      font: { family: "system-ui, sans-serif", size: narrow.matches ? 10.5 : 12.5, color: ink },
       margin: { l: 58, r: 14, t: annotations.length ? 26 : 12, b: room },
-      height: 340,
+      height: narrow.matches ? 250 : 340,
       dragmode: coarse.matches ? false : "zoom",
       hovermode: "closest",
       showlegend: hasLegend(panel),

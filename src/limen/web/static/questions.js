@@ -55,9 +55,9 @@ class Question {
       <form class="asking">${FORMS[kind] ?? ""}<span class="row"><button class="primary ask">${verb}</button>
         <button type="button" class="stop" hidden>Stop</button></span></form>
       <progress hidden aria-label="part of the answer that is there"></progress>
-      <p class="status" role="status" aria-live="polite"></p>
+      <p class="told" role="status" aria-live="polite"></p>
       <label class="which" hidden>shown <select></select></label>
-      <div class="panels" hidden></div>
+      <div class="drawn" hidden></div>
       <pre class="said" hidden></pre>
       <p class="row small after" hidden><button type="button" class="take" hidden>Take these parameters</button>
         <button type="button" class="table" hidden>Table (CSV)</button></p>`;
@@ -66,7 +66,7 @@ class Question {
       field.name = field.dataset.field;
       field.setAttribute("aria-label", `${title}: ${field.dataset.says}`);
     }
-    this.plots = new Plots(this.part(".panels"));
+    this.plots = new Plots(this.part(".drawn"));
     this.part("form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.ask();
@@ -187,7 +187,7 @@ class Question {
     this.part(".take").hidden = !data.changes || !Object.keys(data.changes).length;
     this.part(".table").hidden = !data.figure;
     this.part(".after").hidden = this.part(".take").hidden && this.part(".table").hidden;
-    this.part(".panels").hidden = !data.figure;
+    this.part(".drawn").hidden = !data.figure;
     if (data.figure) await this.plots.draw(data.figure);
   }
 
@@ -208,7 +208,7 @@ class Question {
   }
 
   say(text, tone = "") {
-    const line = this.part(".status");
+    const line = this.part(".told");
     line.textContent = text;
     line.dataset.tone = tone;
   }
