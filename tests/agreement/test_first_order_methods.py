@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import limen
+from limen.theory.descent import solve
 
 TIMES = [1, 3, 6, 10, 15]
 RULES = {
@@ -83,6 +84,22 @@ def test_planted_errors_are_caught(name, trained):
     runs = trained(one_neuron(RULES[right]), *SIZES[one_neuron])
     comparison = limen.compare(prediction, runs, VARIABLES, differing=("algorithm",))
     assert comparison.verdict == "disagrees", str(comparison)
+
+
+@pytest.mark.slow
+def test_batches_left_out_of_the_response_are_caught(trained, monkeypatch):
+    """By Stein's lemma the mean of force times field is the response; here the batch is forgotten in it, kept in the
+    force. (Drawn anew at each step the batch is independent of all before, and its mean is one.)"""
+    drawn = solve.draw_batches
+
+    def forgotten(*arguments):
+        batches = drawn(*arguments)
+        return batches._replace(expected=np.ones_like(batches.expected))
+
+    monkeypatch.setattr(solve, "draw_batches", forgotten)
+    problem = one_neuron(RULES["epochs"])
+    comparison = limen.compare(limen.predict(problem, TIMES), trained(problem, *SIZES[one_neuron]), VARIABLES)
+    assert comparison["test_loss"].verdict == "disagrees", str(comparison)
 
 
 @pytest.mark.slow

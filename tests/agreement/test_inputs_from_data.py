@@ -66,6 +66,12 @@ def test_descent_and_ridge_train_on_rows():
         first, second = (part[name].isel(time=-1) for part in (run, gaussian))
         error = np.sqrt((first.var("seed") + second.var("seed")) / 12)
         assert (abs(first.mean("seed") - second.mean("seed")) < 5.0 * error + 0.03).all(), name
+    heavy_ball = descent.model_copy(update={"algorithm": limen.GradientDescent(0.2, momentum=0.5)})
+    pushed = limen.simulate(heavy_ball, [6], seeds=12).dataset
+    predicted = limen.predict(heavy_ball, [6], paths=4096, scrambles=2).dataset
+    for name in ("overlap", "train_loss"):
+        error = pushed[name].std("seed") / np.sqrt(12)
+        assert (abs(pushed[name].mean("seed") - predicted[name]) < 5.0 * error + 0.03).all(), name
     even = limen.Inputs.from_data(cloud(), "cloud", blocks=6)
     ridge = limen.Ridge(ratio=0.5, noise=0.1, ridge=0.01, signal=np.ones(6), inputs=even)
     measured = limen.simulate(ridge, [0.5, 8.0], seeds=48).dataset.excess_mse

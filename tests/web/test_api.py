@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import zipfile
 from io import BytesIO
 from urllib.parse import quote
 
@@ -319,6 +320,14 @@ def table(rows: int = 60) -> bytes:
     return "\n".join(lines).encode()
 
 
+def packed_zeros() -> bytes:
+    """A hundred megabytes that are packed small."""
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", b"\0" * 10**8)
+    return packed.getvalue()
+
+
 def ask_data(visitor, content: bytes, **asked):
     given = {"name": "table.csv", "target": "price", "model": "ridge", "ridge": "0.1", "seeds": "6", **asked}
     return visitor.http.post("/api/data", params=given, content=content)
@@ -331,6 +340,8 @@ def test_a_table_gets_its_curve_and_is_kept_nowhere(visitor, tmp_path, monkeypat
     assert told["ok"] and told["status"].startswith("predicted from 60 rows, 2 columns")
     names = [trace.get("name") for trace in told["figure"]["panels"][0]["data"]]
     assert "test, predicted" in names and "test, trained" in names
+    several = ask_data(visitor, table(), model="random-features", features="10,20", ridge="0.1,1", seeds="0").json()
+    assert "random features" in json.dumps(several["figure"]["panels"][0]["layout"]["xaxis"])
     # Asked again it is computed again: nothing of it was remembered.
     assert ask_data(visitor, table()).json() == told
 
@@ -344,7 +355,13 @@ def test_a_table_gets_its_curve_and_is_kept_nowhere(visitor, tmp_path, monkeypat
         (table(), {"model": "forest"}, 422, "model must be one of"),
         (table(), {"ridge": "much"}, 422, "ridge must be a number"),
         (table(), {"ridge": "-1"}, 422, "ridge must be positive"),
+        (table(), {"ridge": ","}, 422, "ridge must be a number"),
+        (table(), {"ridge": ""}, 422, "ridge must be a number"),
+        (table(), {"ridge": ",".join(["1"] * 13)}, 422, "ridge must be at most 12 numbers, got 13"),
+        (table(), {"model": "random-features"}, 422, "features must be given"),
+        (table(), {"seeds": "few"}, 422, "seeds must be a whole number"),
         (table(), {"seeds": "5000"}, 422, "seeds must be from 0"),
+        (packed_zeros(), {"name": "t.npz"}, 422, "unpacked, at most 0.067 GB"),
         (table(), {"name": "../../etc/passwd"}, 422, "passwd must be a .csv, .npz or .parquet"),
         (b"\x00\xff" * 50, {"name": "t.npz"}, 422, "not a readable .npz"),
         (b"", {}, 422, "must not be empty"),

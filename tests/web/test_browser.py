@@ -267,6 +267,11 @@ def test_your_own_table(page, tmp_path):
     page.get_by_role("button", name="Draw the curve").click()
     expect(page.locator(".status")).to_contain_text("predicted from 80 rows, 2 columns")
     assert markers(page) == 2
+    expect(page.get_by_label("Features", exact=True)).to_be_hidden()
+    page.get_by_label("Model").select_option("random-features")
+    page.get_by_label("Features", exact=True).fill("10,20,40")
+    page.get_by_role("button", name="Draw the curve").click()
+    expect(page.locator(".panels")).to_contain_text("random features")
     page.get_by_label("Column to learn").fill("colour")
     page.get_by_role("button", name="Draw the curve").click()
     expect(page.locator(".status")).to_contain_text("target must be one of the columns size, rooms, price")

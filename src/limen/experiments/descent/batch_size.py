@@ -89,6 +89,10 @@ class BatchSize(SeveralTrainings):
             "best_rate": Number(self.rates[j], "its step"),
         }
         for row, fraction in enumerate(self.fractions):
+            finite = np.where(np.isfinite(last[row]), last[row], np.inf)
+            best = int(finite.argmin())
             words = f"smallest test loss with batches of {fraction:g} n"
-            found[f"best_loss_{fraction:g}"] = Number(np.nanmin(last[row]), words)
+            found[f"best_loss_{fraction:g}"] = Number(finite[best], words)
+            words = f"its step, beyond which larger ones hurt, with batches of {fraction:g} n"
+            found[f"best_rate_{fraction:g}"] = Number(self.rates[best] if np.isfinite(finite[best]) else np.nan, words)
         return found

@@ -15,16 +15,19 @@ from limen.theory.kernel.power_law import population
 from limen.theory.kernel.scaling_laws import scaling_exponents
 from limen.verbs import predict, simulate
 
+# Sizes over which the frontier of the figure is taken.
+FRONTIER_SIZES = 24
+
 
 class ScalingLaw(Experiment):
     r"""Random features of power-law data learned by one-pass SGD, for models of growing size $d$.
 
     Inputs $x_j\sim N(0,j^{-2\alpha})$, target $\sum_jj^{-\beta}x_j$. A small model learns fast per unit of compute
     $f=dB\cdot\text{steps}$ and stops at what $d$ features cannot hold; a large one starts late and ends lower. The
-    lower envelope of all curves is the compute-optimal frontier, a power law whose exponent depends on $(\alpha,\beta)$
-    in phases. Lines are the deterministic equivalent, no features are drawn. Single draws scatter around it at finite
-    $d$: the comparison takes the exact mean over samples given each draw, seed by seed. Source: Paquette, Paquette,
-    Xiao & Pennington 2024.
+    lower envelope of the curves of all sizes, drawn in black, is the compute-optimal frontier, a power law whose
+    exponent, dashed, depends on $(\alpha,\beta)$ in phases. Lines are the deterministic equivalent, no features are
+    drawn. Single draws scatter around it at finite $d$: the comparison takes the exact mean over samples given each
+    draw, seed by seed. Source: Paquette, Paquette, Xiao & Pennington 2024.
     """
 
     name: ClassVar[str] = "scaling-law"
@@ -80,20 +83,18 @@ class ScalingLaw(Experiment):
         marks: list[Mark] = []
         curves = []
         for place, d in enumerate(sizes):
-            curve = predict(self.problem(d), fine).dataset.excess_risk.values
+            curve = self._risk(d, fine)
             curves.append((d * self.batch * fine, curve))
             marks.append(Line(d * self.batch * fine, curve, f"$d={d}$", colour=place % 6))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.excess_risk.values[:, place])
                 marks.append(Points(d * self.batch * times, mean, error, "", place % 6))
-        compute = np.geomspace(sizes[0] * self.batch * 10, sizes[-1] * self.batch * fine[-1] / 10, 60)
-        best = np.min(
-            [np.exp(np.interp(np.log(compute), np.log(x), np.log(y), right=np.inf)) for x, y in curves], axis=0
-        )
+        compute, best = self._frontier(fine)
         slope = scaling_exponents(self.alpha, self.beta).risk
-        middle = len(compute) // 3
+        middle = len(compute) // 2
+        marks.append(Line(compute, best, "best size", 6))
         marks.append(
-            Line(compute, 0.8 * best[middle] * (compute / compute[middle]) ** -slope, f"$f^{{-{slope:.2f}}}$", 6, True)
+            Line(compute, 0.7 * best[middle] * (compute / compute[middle]) ** -slope, f"$f^{{-{slope:.2f}}}$", 6, True)
         )
         top = 2.0 * float(curves[0][1][0])
         low = 0.3 * min(float(curve[-1]) for _, curve in curves)
@@ -102,10 +103,43 @@ class ScalingLaw(Experiment):
         )
         return Figure([panel], title=f"Scaling law, $\\alpha={self.alpha:g}$, $\\beta={self.beta:g}$")
 
+    def _frontier(self, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The least risk over sizes from a fourth of the smallest to four times the largest, where the best of them is
+        not at an end."""
+        smallest, largest = self.features()[0] / 4, min(4 * self.largest, self.ambient // 2)
+        sizes = np.unique(np.maximum(2, np.geomspace(smallest, largest, FRONTIER_SIZES).astype(int)))
+        compute = np.geomspace(sizes[0] * self.batch * steps[0], sizes[-1] * self.batch * steps[-1], 200)
+        logs = [
+            np.interp(np.log(compute / (d * self.batch)), np.log(steps), np.log(self._risk(d, steps)), np.inf, np.inf)
+            for d in sizes.tolist()
+        ]
+        best = np.argmin(logs, axis=0)
+        inside = (best > 0) & (best < len(sizes) - 1)
+        inside = inside if inside.any() else best >= 0
+        return compute[inside], np.exp(np.min(logs, axis=0))[inside]
+
+    def _risk(self, features: int, steps: np.ndarray) -> np.ndarray:
+        return predict(self.problem(features), steps).dataset.excess_risk.values
+
+    def _fitted_exponent(self, risk: np.ndarray) -> float:
+        """Slope through the points (sizes, times) that no cheaper point undercuts, NaN where they are fewer than 3."""
+        compute = (self.features()[:, None] * self.batch * self.times()).ravel()
+        order = np.argsort(compute)
+        compute, risk = compute[order], risk.ravel()[order]
+        lowest = risk <= np.minimum.accumulate(risk)
+        if lowest.sum() < 3:
+            return np.nan
+        return -float(np.polyfit(np.log(compute[lowest]), np.log(risk[lowest]), 1)[0])
+
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         means = dataset.mean("seed") if "seed" in dataset.dims else dataset
         risk, sizes = means.excess_risk.values, self.features()
+        limit = scaling_exponents(self.alpha, self.beta).risk
         return {
+            "frontier_exponent": Number(
+                self._fitted_exponent(risk),
+                f"exponent of the best risk in the compute (limit: {limit:.3g})",
+            ),
             "smallest_model": Number(float(risk[0, -1]), f"excess risk after training, d = {sizes[0]}"),
             "largest_model": Number(float(risk[-1, -1]), f"excess risk after training, d = {sizes[-1]}"),
         }

@@ -17,8 +17,12 @@ export async function showOwnData(main) {
       <label>Column to learn <input type="text" name="target" list="columns" autocomplete="off" spellcheck="false">
         <datalist id="columns"></datalist></label>
       <label>Model <select name="model"><option value="ridge">linear, ridge</option>
-        <option value="kernel">Gaussian kernel</option><option value="ntk">tangent kernel of a network</option></select></label>
-      <label>Ridge <input type="number" name="ridge" value="0.01" min="0.000001" step="any"></label>
+        <option value="kernel">Gaussian kernel</option><option value="ntk">tangent kernel of a network</option>
+        <option value="random-features">random ReLU features</option></select></label>
+      <label class="features" hidden>Features <input type="text" name="features" value="50,100,200" inputmode="decimal"
+        title="one number, or several with commas" autocomplete="off"></label>
+      <label>Ridge <input type="text" name="ridge" value="0.01" inputmode="decimal" title="one number, or several with commas"
+        autocomplete="off"></label>
       <label>Trainings <input type="number" name="seeds" value="20" min="0" max="200" step="1"></label>
       <button class="primary" type="submit">Draw the curve</button>
     </form>
@@ -30,6 +34,9 @@ export async function showOwnData(main) {
   const stop = new AbortController();
   preload();
   form.file.addEventListener("change", () => offerColumns(form));
+  form.model.addEventListener("change", () => {
+    form.querySelector(".features").hidden = form.model.value !== "random-features";
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     draw(form, status, plots, stop.signal);
@@ -58,6 +65,7 @@ async function draw(form, status, plots, signal) {
   const asked = new URLSearchParams({
     name: file.name, target: form.target.value, model: form.model.value, ridge: form.ridge.value, seeds: form.seeds.value,
   });
+  if (form.model.value === "random-features") asked.set("features", form.features.value);
   button.disabled = true;
   status.className = "status";
   status.textContent = "Computing…";
