@@ -45,6 +45,7 @@ PLACES = {
     "overparametrized-committee": "one_pass.overparametrized_committee:OverparametrizedCommittee",
     "learn-then-overfit": "flow.learn_then_overfit:LearnThenOverfit",
     "lazy-vs-feature": "flow.lazy_vs_feature:LazyVersusFeature",
+    "large-networks": "flow.large_networks:LargeNetworks",
     "mean-field-flow": "flow.mean_field_flow:MeanFieldFlow",
     "unlearning": "flow.unlearning:Unlearning",
     "interpolation-threshold": "flow.interpolation_threshold:InterpolationThreshold",

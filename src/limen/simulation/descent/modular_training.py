@@ -49,7 +49,7 @@ def train_modular(
     $O(p^3N)$ operations a step; single precision.
     """
     random = numpy_generator(seed, modulus, "modular addition")
-    weights = [
+    weights: list[np.ndarray] = [
         (START * random.standard_normal(shape)).astype(np.float32)
         for shape in ((modulus, width), (modulus, width), (width, modulus))
     ]
@@ -58,7 +58,8 @@ def train_modular(
     order, count = random.permutation(modulus**2), round(fraction * modulus**2)
     seen, unseen = order[:count], order[count:]
     first, second = (np.eye(modulus, dtype=np.float32)[:, part[seen]] for part in (n, m))
-    means, squares = ([np.zeros_like(part) for part in weights] for _ in range(2))
+    means: list[np.ndarray] = [np.zeros_like(part) for part in weights]
+    squares: list[np.ndarray] = [np.zeros_like(part) for part in weights]
     rows = []
     for step in range(int(steps[-1]) + 1):
         if step in steps:

@@ -61,7 +61,7 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
 
     The mean of $\Phi_2(u,u;\rho)^{(p-1)/2}$ over frozen draws of $r,\theta$, with
     $u=\sqrt{\frac p{p-1}}\sum r\cos\theta\big/\sqrt{\frac12\sum r^2}$, $\rho=\sum r^2\cos2\theta/\sum r^2$ and $\Phi_2$
-    the bivariate normal distribution function; corrections are $O(1/p)$ and $O(1/N)$. It is the same for every pair $(n,m)$.
+    the bivariate normal distribution function; corrections are $O(1/p)$ and $O(1/N)$. The same for every pair $(n,m)$.
     $O(N)$ operations for each of 4096 draws.
     """
     p = check_modulus(modulus)
