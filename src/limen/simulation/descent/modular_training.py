@@ -22,21 +22,22 @@ class ModularRun(NamedTuple):
     periodicity: np.ndarray
 
 
-def random_waves_accuracy(modulus: int, width: int, seed: int) -> float:
-    """Part of all pairs that a network of `width` neurons with random frequencies and phases adds right.
+def random_waves_accuracy(modulus: int, width: int, seed: int, networks: int = 1) -> float:
+    """Part of all pairs that networks of `width` neurons with random frequencies and phases add right, on average.
 
-    $O(p^3N)$ operations.
+    $O(p^3N)$ operations each.
     """
     random, places = numpy_generator(seed, width, "random waves"), np.arange(modulus)
-    frequency = random.integers(1, (modulus + 1) // 2, width)
-    phases = random.uniform(0.0, 2.0 * np.pi, (2, width))
-    first, second = (np.cos(2.0 * np.pi * np.outer(places, frequency) / modulus + phase) for phase in phases)
-    readout = np.cos(2.0 * np.pi * np.outer(places, frequency) / modulus + phases.sum(axis=0))
     right = 0
-    for n in places:
-        outputs = (first[n] + second) ** 2 @ readout.T
-        right += int((outputs.argmax(axis=1) == (n + places) % modulus).sum())
-    return right / modulus**2
+    for _ in range(networks):
+        waves = 2.0 * np.pi / modulus * np.outer(places, random.integers(1, (modulus + 1) // 2, width))
+        phases = random.uniform(0.0, 2.0 * np.pi, (2, width))
+        first, second = (np.cos(waves + phase) for phase in phases)
+        readout = np.cos(waves + phases.sum(axis=0))
+        for n in places:
+            outputs = (first[n] + second) ** 2 @ readout.T
+            right += int((outputs.argmax(axis=1) == (n + places) % modulus).sum())
+    return right / (networks * modulus**2)
 
 
 def train_modular(
