@@ -20,7 +20,7 @@ def wider(theory: Result, factor: float) -> Result:
 @pytest.mark.slow
 def test_random_waves_agree_and_wider_ones_do_not():
     chosen = ModularAddition(steps=20)
-    theory, run = chosen.theory(), merge([chosen.simulate(seed) for seed in range(24)])
+    theory, run = chosen.theory(), merge([chosen.simulate(seed) for seed in range(32)])
     assert chosen.compare(theory, run).verdict == "agrees"
     assert chosen.compare(wider(theory, 1.3), run).verdict == "disagrees"
 

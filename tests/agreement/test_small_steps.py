@@ -75,7 +75,7 @@ def test_wide_kinked_networks_with_another_loss():
     times, watched = [0.0, 0.5, 1.0, 2.0], ["test_loss", "overlap", "second_layer"]
     theory = limen.predict(with_huber_loss(20), times)
     assert theory.ok and theory.method == "equal-small-steps"
-    run = limen.simulate(with_huber_loss(20), times, d=150, seeds=12)
+    run = limen.simulate(with_huber_loss(20), times, d=120, seeds=10)
     assert limen.compare(theory, run, watched).verdict != "disagrees"
     slower = replace(theory, dataset=theory.dataset.assign(overlap=0.3 + 0.8 * (theory.dataset.overlap - 0.3)))
     assert limen.compare(slower, run, watched).verdict == "disagrees"
@@ -96,7 +96,7 @@ REGULARIZED = limen.TwoLayer(
 @pytest.mark.slow
 def test_regularised_flow_of_the_gaussian_model():
     times, watched = [0.0, 0.3, 1.0], ["gram", "overlap", "second_layer"]
-    runs = [limen.simulate(REGULARIZED, times, d=d, seeds=24, simulator="sampled-gaussian-model") for d in (40, 80)]
+    runs = [limen.simulate(REGULARIZED, times, d=d, seeds=20, simulator="sampled-gaussian-model") for d in (30, 60)]
     theory = limen.predict(REGULARIZED, times, theory="gaussian-model")
     assert theory.ok and limen.compare(theory, runs, watched).verdict != "disagrees"
     free = REGULARIZED.model_copy(update={"algorithm": limen.GradientFlow()})
@@ -115,7 +115,7 @@ def test_free_regularised_network():
         start=limen.OverlapStart(0.3),
     )
     times, watched = [0.0, 0.3, 0.8], ["own_gram", "overlap", "second_layer", "test_loss"]
-    theory, run = limen.predict(problem, times), limen.simulate(problem, times, d=200, seeds=16)
+    theory, run = limen.predict(problem, times), limen.simulate(problem, times, d=150, seeds=12)
     assert theory.ok and limen.compare(theory, run, watched).verdict != "disagrees"
     weaker = problem.model_copy(update={"algorithm": limen.GradientFlow(0.0, 0.0, spherical=False)})
     without = replace(theory, dataset=limen.predict(weaker, times).dataset)

@@ -15,14 +15,14 @@ from limen.simulation.descent.modular_training import random_waves_accuracy, tra
 from limen.theory.descent.modular_addition import check_modulus, lazy_scores, modular_solution, random_solution_accuracy
 
 # Widths of random waves that are drawn: up to this many times the narrowest, where not all networks are right.
-WIDTHS, REACH = 4, 5
-FINE = 24
+WIDTHS, REACH = 4, 4
+FINE = 14
 RECORDED = 41
 # Random tables from which the accuracy of a lazy network is averaged.
 TABLES = 3
 JUMP = 0.9
 # Networks of random waves that one seed draws at every width.
-NETWORKS = 32
+NETWORKS = 96
 
 
 class ModularAddition(Experiment):
@@ -50,7 +50,7 @@ class ModularAddition(Experiment):
     size_field: ClassVar[str] = "modulus"
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("random_accuracy",)
-    quick: ClassVar[dict[str, Any]] = {"modulus": 13, "width": 32, "steps": 40, "widest": 100}
+    quick: ClassVar[dict[str, Any]] = {"modulus": 13, "width": 32, "steps": 40, "narrowest": 12, "widest": 100}
     quick_seeds: ClassVar[int] = 48
 
     modulus: int = Field(23, ge=5, le=97, description="p, odd: residues are added modulo p")
@@ -59,7 +59,7 @@ class ModularAddition(Experiment):
     weight_decay: float = Field(0.3, ge=0.0, le=10.0, description="weight decay of AdamW")
     rate: float = Field(0.02, gt=0.0, le=1.0, description="learning rate of AdamW")
     steps: int = Field(2000, ge=20, le=50_000, description="steps of training on all trained pairs")
-    narrowest: int = Field(10, ge=8, le=1000, description="smallest width of the random waves")
+    narrowest: int = Field(16, ge=12, le=1000, description="smallest width of the random waves")
     widest: int = Field(1000, ge=16, le=5000, description="largest width of the random waves")
 
     @model_validator(mode="after")
