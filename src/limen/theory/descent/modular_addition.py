@@ -65,8 +65,8 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
     $u=\sqrt{\frac p{p-1}}\sum r\cos\theta\big/\sqrt{\frac12\sum r^2}$, $\rho=\sum r^2\cos2\theta/\sum r^2$ and $\Phi_2$
     the bivariate normal distribution function, $u$ raised by $\frac1{16}\frac{\sum r^4}{(\sum r^2)^2}(u^3-3u)$ for the
     light tails of few waves (the fourth cumulant); corrections are $O(1/p)$. At $p=23$ it is within 0.01 of drawn
-    networks from $N=16$ on, and 0.016 too high at $N=10$. The same for every pair $(n,m)$; $O(N)$ operations for each of
-    8192 draws.
+    networks from $N=16$ on, and 0.016 too high at $N=10$. The same for every pair $(n,m)$; $O(N)$ operations for each
+    of 8192 draws.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
