@@ -383,7 +383,7 @@ _COMPARED_WITH = {
         montanari2026 berthier2023 celentano2021 gerbelot2022 arnaboldi2023escaping simon2023 montanari2025""",
     "copy of the arXiv record": """
         arnaboldi2023high benarous2022 sagun2017 geshkovski2023 criscitiello2024 bruno2024 polyanskiy2025
-        cohen2021 spigler2018 geiger2018""",
+        cohen2021 spigler2018 geiger2018 gromov2023 power2022""",
     "proceedings page": """
         benarous2023 cohen2021 mallinar2022""",
     "author's page": """

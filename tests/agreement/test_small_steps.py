@@ -1,5 +1,7 @@
 """Gradient flow at small width: exact theory by small steps, against a closed form, training and the model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,10 @@ def test_the_result_says_which_theory_it_was():
     wide = limen.TwoLayer(SMALL.target, limen.network(50, "tanh"), limen.GradientFlow(), 20.0, start=SMALL.start)
     assert "at most 8" in limen.theories(wide)["small-steps"]
     assert limen.theories(wide)["gaussian-model"] == "applies"
+    kinked = wide.model_copy(update={"network": limen.network(50, "relu"), "loss": "huber:1"})
+    assert limen.theories(kinked)["equal-small-steps"] == "applies"
+    held = kinked.model_copy(update={"algorithm": limen.GradientFlow(0.1, spherical=False)})
+    assert "one by one" in limen.theories(held)["equal-small-steps"]
 
 
 @pytest.mark.slow
@@ -50,3 +56,67 @@ def test_training_agrees_and_not_with_the_model():
     watched = ["test_loss", "overlap", "second_layer"]
     assert limen.compare(limen.predict(SMALL, TIMES), run, watched).verdict != "disagrees"
     assert limen.compare(limen.predict(SMALL, TIMES, theory="gaussian-model"), run, watched).verdict == "disagrees"
+
+
+def with_huber_loss(width: int) -> limen.TwoLayer:
+    return limen.TwoLayer(
+        limen.target("z", noise=0.3),
+        limen.network(width, "relu", train_second_layer=True),
+        limen.GradientFlow(),
+        float(width),
+        "huber:1",
+        limen.OverlapStart(0.3),
+    )
+
+
+@pytest.mark.slow
+def test_wide_kinked_networks_with_another_loss():
+    """Twenty ReLU neurons, Huber loss: neither the Gaussian model nor neurons one by one."""
+    times, watched = [0.0, 0.5, 1.0, 2.0], ["test_loss", "overlap", "second_layer"]
+    theory = limen.predict(with_huber_loss(20), times)
+    assert theory.ok and theory.method == "equal-small-steps"
+    run = limen.simulate(with_huber_loss(20), times, d=120, seeds=10)
+    assert limen.compare(theory, run, watched).verdict != "disagrees"
+    slower = replace(theory, dataset=theory.dataset.assign(overlap=0.3 + 0.8 * (theory.dataset.overlap - 0.3)))
+    assert limen.compare(slower, run, watched).verdict == "disagrees"
+
+
+REGULARIZED = limen.TwoLayer(
+    limen.target(hermite=[0, 1], noise=0.3),
+    limen.network(4, limen.activation(hermite=[0, 0.8, 0.6]), train_second_layer=True),
+    limen.GradientFlow(
+        weight_decay=[[0.0 if i == j else 0.05 for j in range(4)] for i in range(4)],
+        second_layer_decay="0.2*exp(-t)",
+    ),
+    samples_per_dim=4.0,
+    start=limen.OverlapStart(0.0, gram=np.eye(4).tolist()),
+)
+
+
+@pytest.mark.slow
+def test_regularised_flow_of_the_gaussian_model():
+    times, watched = [0.0, 0.3, 1.0], ["gram", "overlap", "second_layer"]
+    runs = [limen.simulate(REGULARIZED, times, d=d, seeds=20, simulator="sampled-gaussian-model") for d in (30, 60)]
+    theory = limen.predict(REGULARIZED, times, theory="gaussian-model")
+    assert theory.ok and limen.compare(theory, runs, watched).verdict != "disagrees"
+    free = REGULARIZED.model_copy(update={"algorithm": limen.GradientFlow()})
+    without = replace(theory, dataset=limen.predict(free, times, theory="gaussian-model").dataset)
+    assert limen.compare(without, runs, watched).verdict == "disagrees"
+
+
+@pytest.mark.slow
+def test_free_regularised_network():
+    """Two free tanh neurons with decay: exact theory against training."""
+    problem = limen.TwoLayer(
+        limen.target("z", noise=0.1),
+        limen.network(2, "tanh", second_layer=2.0, train_second_layer=True),
+        limen.GradientFlow(weight_decay=0.2, second_layer_decay=0.05, spherical=False),
+        samples_per_dim=4.0,
+        start=limen.OverlapStart(0.3),
+    )
+    times, watched = [0.0, 0.3, 0.8], ["own_gram", "overlap", "second_layer", "test_loss"]
+    theory, run = limen.predict(problem, times), limen.simulate(problem, times, d=150, seeds=12)
+    assert theory.ok and limen.compare(theory, run, watched).verdict != "disagrees"
+    weaker = problem.model_copy(update={"algorithm": limen.GradientFlow(0.0, 0.0, spherical=False)})
+    without = replace(theory, dataset=limen.predict(weaker, times).dataset)
+    assert limen.compare(without, run, watched).verdict == "disagrees"

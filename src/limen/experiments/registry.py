@@ -47,6 +47,8 @@ PLACES = {
     "overparametrized-committee": "one_pass.overparametrized_committee:OverparametrizedCommittee",
     "learn-then-overfit": "flow.learn_then_overfit:LearnThenOverfit",
     "lazy-vs-feature": "flow.lazy_vs_feature:LazyVersusFeature",
+    "sgd-beside-flow": "flow.sgd_beside_flow:SGDBesideFlow",
+    "large-networks": "flow.large_networks:LargeNetworks",
     "mean-field-flow": "flow.mean_field_flow:MeanFieldFlow",
     "unlearning": "flow.unlearning:Unlearning",
     "interpolation-threshold": "flow.interpolation_threshold:InterpolationThreshold",

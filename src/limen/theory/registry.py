@@ -11,6 +11,7 @@ THEORIES = Registry(
     ("limen.theory.descent.entrywise:entrywise", ("GradientDescent", "EntrywiseDescent", "SignDescent", "Adam")),
     ("limen.theory.flow.small_steps:small_steps", ("GradientFlow",)),
     ("limen.theory.flow.solve:gaussian_model_flow", ("GradientFlow",)),
+    ("limen.theory.flow.equal_small_steps:equal_small_steps", ("GradientFlow",)),
     ("limen.theory.kernel.ridge_problem:ridge_problem", ("Ridge",)),
     ("limen.theory.kernel.random_features_problem:random_features_problem", ("RandomFeatures",)),
     ("limen.theory.kernel.power_law_problem:power_law", ("PowerLawFeatures",)),

@@ -33,7 +33,8 @@ def flow_activation(text: str) -> Activation:
     if series is None:
         found = np.asarray(hermite_coefficients(activation(text), CUT), dtype=float)
         series = tuple(float(x) for x in np.where(np.abs(found) > NEGLIGIBLE, found, 0.0))
-    if len(np.trim_zeros(series, "b")) > CUT + 1:
+    series = tuple(np.trim_zeros(series, "b")) or (0.0,)
+    if len(series) > CUT + 1:
         raise InputError(f"activation must have at most degree {CUT}, which is sampled as tensors, got {text!r}.")
     if not any(series[1:]):
         raise InputError(f"activation must not be constant, got {text!r}.")

