@@ -1,3 +1,4 @@
+from .simulation.spectra.entry_laws import draw_entries as draw_entries
 from .simulation.spectra.random_matrices import draw_covariance as draw_covariance
 from .simulation.spectra.random_matrices import draw_directional as draw_directional
 from .simulation.spectra.random_matrices import draw_weighted as draw_weighted

@@ -8,6 +8,7 @@ import pytest
 from limen.experiments.attention.attention_clustering import AttentionClustering
 from limen.experiments.attention.attention_layers import AttentionLayers
 from limen.experiments.attention.attention_metastability import AttentionMetastability
+from limen.experiments.attention.attention_phase_diagram import AttentionPhaseDiagram
 from limen.experiments.attention.attention_random_qkv import AttentionRandomQKV
 from limen.problem import InputError
 from limen.result import merge
@@ -34,6 +35,17 @@ def test_tokens_collapse_along_the_transition_curve():
     many = finite_dimension_hitting_time(21, 1024, experiment.collapsing())
     for wrong in (late, many):
         assert experiment.compare(planted(theory, "hitting_time", wrong), runs).verdict == "disagrees"
+
+
+@pytest.mark.slow
+def test_the_phase_diagram_sharpens_with_the_dimension():
+    experiment = AttentionPhaseDiagram(tokens=16, d=4096, horizon=15.0, largest_beta=5.0)
+    theory, runs = experiment.theory(), runs_of(experiment, range(16))
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    late = finite_dimension_hitting_time(16, 4096, 1.1 * experiment.collapsing())
+    assert experiment.compare(planted(theory, "hitting_time", late), runs).verdict == "disagrees"
+    away = np.abs(runs.dataset.clustered_pairs.mean("seed") - theory.dataset.clustered_pairs).mean(("beta", "time"))
+    assert np.all(np.diff(away.values)[:3] < 0), "each diagram is nearer to the curve than the one before"
 
 
 def test_layers_collapse_where_the_map_says():

@@ -22,7 +22,7 @@ FLOW = MaxMarginFlow(d=2, samples=12, latest_log_time=20.0, longest_descent=400.
 # Experiment, seeds, the widest band allowed, and changes of parameters that make the theory wrong.
 CASES = {
     "min-norm": (MinNorm(d=80), 50, 0.15, [{"noise": 0.0}, {"ratio": 4.0}]),
-    "max-margin": (FLOW, 12, 0.01, [{"longest_descent": 520.0}, {"softness": 20.0}]),
+    "max-margin": (FLOW, 12, 0.01, [{"longest_descent": 520.0}, {"softness": 60.0}]),
     "interpolating-smoother": (
         InterpolatingSmoother(samples=1600), 200, 0.12, [{"exponent": 0.9}, {"noise": 0.5}, {"smoothness": 0.8}],
     ),

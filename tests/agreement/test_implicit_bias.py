@@ -11,7 +11,12 @@ from scipy.stats import binomtest
 from limen.simulation.kernel.capacity import uniform_gaps
 from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.simulation.kernel.least_squares_descent import interpolator_errors
-from limen.simulation.kernel.logistic_regression import draw_labelled_points, exponential_descent, logistic_descent
+from limen.simulation.kernel.logistic_regression import (
+    draw_labelled_points,
+    exponential_descent,
+    logistic_descent,
+    softened_descent,
+)
 from limen.simulation.kernel.nearest_neighbours import (
     nearest_neighbour_regression,
     neighbour_distances,
@@ -51,6 +56,17 @@ def test_logistic_flow_is_descent_with_small_steps():
     late = logistic_flow(rows, np.log(1.01 * times))
     for wrong in (without_mean, late):
         assert np.abs(wrong - extrapolated).max() > 1e-3
+
+
+@pytest.mark.parametrize("softness", [0.5, 4.0])
+def test_softer_descent_follows_its_flow_and_no_other(softness):
+    rows = draw_labelled_points(3, 12, 2, 0.3)
+    times = np.array([5.0, 20.0])
+    coarse, fine = (softened_descent(rows, softness, step, (times / step).astype(int)) for step in (0.04, 0.02))
+    flow, wrong = (logistic_flow(rows, np.log(times), softness=value) for value in (softness, 1.1 * softness))
+    # the error of a step is of first order: two of them remove it
+    np.testing.assert_allclose(2 * fine - coarse, flow, atol=1e-4)
+    assert np.abs(2 * fine - coarse - wrong).max() > 1e-2
 
 
 @pytest.mark.parametrize("descent", [logistic_descent, exponential_descent])

@@ -94,6 +94,8 @@ def test_bad_shapes_and_times_are_refused():
     for times in ([2.0, 1.0], [1.0, 1.0], [], [np.inf], [np.nan]):
         with pytest.raises(InputError, match="log_times"):
             logistic_flow(rows, times)
+    with pytest.raises(InputError, match="softness must be non-negative"):
+        logistic_flow(rows, [1.0], softness=-1.0)
     with pytest.raises(InputError, match="start"):
         logistic_flow(rows, [1.0], start=[0.0])
     with pytest.raises(InputError, match="weights"):
@@ -112,6 +114,35 @@ def test_flow_on_orthogonal_rows_is_known_at_every_time():
 
     known = [[margin(length, log_time) / length for length in lengths] for log_time in log_times]
     np.testing.assert_allclose(logistic_flow(np.diag(lengths), log_times), known, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("softness", [0.0, 0.2, 7.0])
+def test_softer_and_harder_losses_on_orthogonal_rows(softness):
+    # m_i = l_i w_i obeys c m + e^m - 1 = l_i^2 t / n
+    lengths, log_times = np.array([1.0, 2.0]), np.array([-2.0, 0.0, 3.0, 10.0])
+
+    def margin(drive):
+        return brentq(lambda m: softness * m + np.expm1(m) - drive, 0, 60, xtol=1e-16, rtol=1e-14)
+
+    known = [[margin(length**2 * np.exp(late) / 2) / length for length in lengths] for late in log_times]
+    found = logistic_flow(np.diag(lengths), log_times, softness=softness)
+    np.testing.assert_allclose(found, known, rtol=1e-8, atol=1e-9)
+    losses = np.exp(-found * lengths)
+    plain = losses if softness == 0.0 else np.log1p(softness * losses) / softness
+    expected = np.log(plain.mean(axis=1))
+    np.testing.assert_allclose(log_logistic_loss(np.diag(lengths), found, softness), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("softness", [0.0, 20.0])
+def test_the_tail_alone_decides_the_constants(data, softness):
+    constants = margin_asymptotics(data)
+    (weights,) = logistic_flow(data, [400.0], softness=softness)
+    np.testing.assert_allclose(weights - 400 * constants.weights, constants.offset, atol=1e-7)
+    assert np.exp(log_logistic_loss(data, weights, softness) + 400.0) == pytest.approx(
+        constants.loss_constant, rel=1e-7
+    )
+    early = [logistic_flow(data, [3.0], softness=value)[0] for value in (1.0, softness)]
+    assert np.abs(early[0] - early[1]).max() > 0.01
 
 
 def test_flow_agrees_with_an_explicit_solver_in_plain_time():

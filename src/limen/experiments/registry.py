@@ -17,6 +17,7 @@ PLACES = {
     "perceptron": "kernel.perceptron:Perceptron",
     "bbp-transition": "spectra.bbp_transition:BBPTransition",
     "double-descent": "kernel.double_descent:DoubleDescent",
+    "universality": "spectra.universality:Universality",
     "marchenko-pastur": "spectra.marchenko_pastur:MarchenkoPasturBulk",
     "random-features": "kernel.random_features:RandomFeaturesPeak",
     "random-features-flow": "kernel.random_features_flow:RandomFeaturesFlow",

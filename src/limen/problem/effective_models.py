@@ -14,19 +14,24 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from limen.problem.activations import Activation, as_activation
+from limen.problem.losses import Loss, as_loss
 from limen.problem.spec import InputError, Spec
 from limen.problem.starts import OverlapStart, RandomStart, Start
 
 HIGHEST_ORDER = 12
+# Without the factor one half of the loss called `square`.
+SQUARE = "(y - f)**2"
 LinkFunction = Annotated[Activation, BeforeValidator(as_activation)]
 
 
 class SingleIndex(Spec):
     r"""A teacher $y=f(\langle a,\theta\rangle)+\sqrt{\text{noise}}\,\varepsilon$ learnt on the sphere.
 
-    $a\sim N(0,I_N)$, $\theta,x\in S^{N-1}$, loss $L=(y-g(\langle a,x\rangle))^2$ (no factor ½), one sample a step:
-    $\tilde x=x-\frac\delta N\nabla_{sph}L$, $x\leftarrow\tilde x/\|\tilde x\|$. `link` is $f$ and `student_link` is $g$
-    ($f$ itself if left out): a name, a formula in `z`, or an `Activation`. `noise` is the variance of the label noise.
+    $a\sim N(0,I_N)$, $\theta,x\in S^{N-1}$, loss $L=\ell(y,g(\langle a,x\rangle))$, by default $(y-g)^2$ (no factor ½),
+    one sample a step: $\tilde x=x-\frac\delta N\nabla_{sph}L$, $x\leftarrow\tilde x/\|\tilde x\|$. `link` is $f$ and
+    `student_link` is $g$ ($f$ itself if left out): a name, a formula in `z`, or an `Activation`. `noise` is the
+    variance of the label noise. `loss` is a name (`logistic` and others, with labels $\pm1$ from the link `sign(z)`),
+    or a formula in the label `y` and the output `f`.
     """
 
     link: LinkFunction = Field(description="link of the teacher: a name or a formula in z")
@@ -34,6 +39,9 @@ class SingleIndex(Spec):
     noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
     step: float = Field(0.05, gt=0.0, description="step times the dimension")
     start: Start = Field(RandomStart(), description="where training starts")
+    loss: Annotated[Loss, BeforeValidator(as_loss)] = Field(
+        Loss(SQUARE), description="loss: a name, or a formula in the label y and the output f"
+    )
 
     @model_validator(mode="after")
     def _check(self) -> "SingleIndex":

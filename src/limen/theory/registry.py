@@ -17,6 +17,7 @@ THEORIES = Registry(
     ("limen.theory.kernel.power_law_problem:power_law", ("PowerLawFeatures",)),
     ("limen.theory.kernel.power_law_problem:power_law_volterra", ("PowerLawFeatures",)),
     ("limen.theory.attention.equiangular_problem:equiangular_tokens", ("SelfAttention",)),
+    ("limen.theory.attention.free_matrices:free_matrices", ("SelfAttention",)),
     (
         "limen.theory.effective.effective_ode:effective_ode",
         ("SingleIndex", "OnlinePCA", "BinaryMixture", "SpikedTensor"),

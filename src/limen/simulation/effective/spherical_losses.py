@@ -39,7 +39,7 @@ def spherical_loss(problem: SphericalProblem) -> SphericalLoss:
     """The loss of a problem."""
     match problem:
         case SingleIndex():
-            slope = _teacher_student(problem.link.function, problem.student.function)
+            slope = _teacher_student(problem.link.function, problem.student.function, problem.loss.slope)
             return SphericalLoss(slope, 0.0, lambda normals, generator: normals, problem.noise**0.5)
         case OnlinePCA():
             stretch = (1.0 + problem.signal) ** 0.5
@@ -54,10 +54,12 @@ def spherical_loss(problem: SphericalProblem) -> SphericalLoss:
 
 
 @lru_cache(maxsize=64)
-def _teacher_student(link: Callable[[Any], Any], student: Callable[[Any], Any]) -> Slope:
+def _teacher_student(
+    link: Callable[[Any], Any], student: Callable[[Any], Any], loss: Callable[[Any, Any], Any]
+) -> Slope:
     def slope(s_star: Any, s: Any, e: Any, parameter: Any) -> Any:
         value, derivative = jax.jvp(student, (s,), (jnp.ones_like(s),))
-        return -2.0 * (link(s_star) + e - value) * derivative
+        return loss(link(s_star) + e, value) * derivative
 
     return slope
 

@@ -1,4 +1,4 @@
-r"""Linear classification by plain gradient descent on the logistic or the exponential loss."""
+r"""Linear classification by plain gradient descent on the logistic, the exponential and softer losses."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -43,6 +43,16 @@ def exponential_descent(rows: ArrayLike, step: float, steps: Sequence[int], star
     origin = _origin(points, start)
     curvature = np.max(np.sum(points**2, axis=1)) * np.mean(np.exp(-(points @ origin)))
     return _descend(points, lambda margins: np.exp(-margins), step, 2.0 / curvature, steps, origin)
+
+
+def softened_descent(rows: ArrayLike, softness: float, step: float, steps: Sequence[int]) -> Floats:
+    r"""The same from 0 for $L=\frac1n\sum_i\frac1c\log(1+ce^{-\langle w,\bar x_i\rangle})$, $c$ = `softness` $>0$.
+
+    Its Hessian is at most $\frac1{4c}\lambda_{\max}(\frac1n\bar X^\top\bar X)$, which bounds the step.
+    """
+    points = _points(rows)
+    largest = 8.0 * softness * len(points) / float(np.linalg.norm(points, 2)) ** 2
+    return _descend(points, lambda margins: 1.0 / (np.exp(margins) + softness), step, largest, steps, None)
 
 
 def _descend(

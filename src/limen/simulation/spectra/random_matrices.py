@@ -7,6 +7,7 @@ import numpy as np
 
 from limen.gaussian.keys import stream_key
 from limen.problem import InputError
+from limen.simulation.spectra.entry_laws import draw_entries
 
 Numbers = float | Sequence[float] | np.ndarray
 
@@ -31,15 +32,18 @@ def population_spectrum(dimension: int, values: Numbers, weights: Numbers, spike
     return np.concatenate([np.asarray(spikes, dtype=float), np.repeat(values, np.diff(ends, prepend=0))])
 
 
-def draw_covariance(population: np.ndarray, samples: int, seed: int) -> np.ndarray:
-    r"""Rows $x_i\sim N(0,\mathrm{diag}(\text{population}))$, shape `(samples, dimension)`.
+def draw_covariance(population: np.ndarray, samples: int, seed: int, law: str = "gaussian") -> np.ndarray:
+    r"""Rows $\mathrm{diag}(\text{population})^{1/2}z_i$, shape `(samples, dimension)`; the entries of $z_i$ are
+    independent, of mean 0, variance 1 and the given `law` (see `draw_entries`).
 
-    A diagonal covariance loses nothing: Gaussian spectra and overlaps do not depend on the eigenbasis.
+    A diagonal covariance loses nothing for Gaussian entries, whose spectra and overlaps do not depend on the
+    eigenbasis. For other laws bulk spectra do not either, in the limit; overlaps of eigenvectors with the axes may.
     """
     population = np.asarray(population, dtype=float)
     if population.ndim != 1 or population.size == 0 or population.min() < 0.0:
         raise InputError("population must be a non-empty vector of eigenvalues that are not negative.")
-    rows = _normals(samples, population.size, seed, "covariance")
+    _check_sizes(samples, population.size)
+    rows = draw_entries(law, stream_generator(seed, population.size, "covariance"), (samples, population.size))
     return rows * np.sqrt(population)
 
 
@@ -61,6 +65,10 @@ def draw_directional(
 
 
 def _normals(samples: int, dimension: int, seed: int, stream: str) -> np.ndarray:
+    _check_sizes(samples, dimension)
+    return stream_generator(seed, dimension, stream).standard_normal((samples, dimension))
+
+
+def _check_sizes(samples: int, dimension: int) -> None:
     if samples < 1 or dimension < 1:
         raise InputError(f"samples and dimension must be at least 1, got {samples} and {dimension}.")
-    return stream_generator(seed, dimension, stream).standard_normal((samples, dimension))

@@ -29,9 +29,10 @@ LATEST = 0.5
 def drift_exponent(problem: Any) -> int:
     r"""The first $k\ge1$ with $\phi^{(k)}(0)\ne0$, which decides how long the search lasts.
 
-    Teacher and student: the first common Hermite degree $k\ge1$ of the links; `OnlinePCA`: 2; `BinaryMixture`: 1, or 2
-    for equal weights; `SpikedTensor`: its order. Links whose first common Hermite product is negative are refused:
-    overlaps $m>0$ are repelled (Ben Arous, Gheissari & Jagannath 2021).
+    Teacher and student: the first common Hermite degree $k\ge1$ of the links for the square loss, the exponent of the
+    loss itself for others; `OnlinePCA`: 2; `BinaryMixture`: 1, or 2 for equal weights; `SpikedTensor`: its order. Links
+    whose first common Hermite product is negative are refused: overlaps $m>0$ are repelled (Ben Arous,
+    Gheissari & Jagannath 2021).
     """
     if isinstance(problem, SpikedTensor):
         return problem.order

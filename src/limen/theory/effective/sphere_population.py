@@ -5,7 +5,6 @@ $\phi'$, the size of the gradient $\sigma^2(m)=E\,c^2=\lim E\|\nabla_{sph}L\|^2/
 $v^2(m)=E[c^2(s_*-ms)^2]$, as $N\to\infty$ (Ben Arous, Gheissari & Jagannath 2021 for $\phi$).
 """
 
-from abc import ABC, abstractmethod
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -20,35 +19,10 @@ from limen.gaussian.quadrature import gaussian_rule
 from limen.gaussian.rotated import RotatedRule
 from limen.link.information_exponent import escape_sign, information_exponent
 from limen.problem import Activation, BinaryMixture, InputError, OnlinePCA, SingleIndex
-from limen.problem.effective_models import SphericalProblem
-
-# Fourth powers of a link carry their mass further out than the link itself.
-REACH = 12.0
-HIGHEST_EXPONENT = 40
-
-
-class SpherePopulation(ABC):
-    """What the limit needs to know of a loss; every method takes and returns arrays of overlaps in [-1, 1]."""
-
-    @abstractmethod
-    def loss(self, m: np.ndarray) -> np.ndarray:
-        r"""$\phi(m)$."""
-
-    @abstractmethod
-    def slope(self, m: np.ndarray) -> np.ndarray:
-        r"""$\phi'(m)$."""
-
-    @abstractmethod
-    def gradient_square(self, m: np.ndarray) -> np.ndarray:
-        r"""$\sigma^2(m)$."""
-
-    @abstractmethod
-    def signal_noise(self, m: np.ndarray) -> np.ndarray:
-        r"""$v^2(m)$."""
-
-    @abstractmethod
-    def leading(self) -> tuple[int, float]:
-        r"""Information exponent $k$ and $a_k$ in $-\phi'(m)\approx a_km^{k-1}$; refused where $a_k$ is negative."""
+from limen.problem.effective_models import SQUARE, SphericalProblem
+from limen.problem.losses import Loss
+from limen.theory.effective.loss_population import LossPopulation
+from limen.theory.effective.sphere_moments import HIGHEST_EXPONENT, REACH, SpherePopulation
 
 
 class TeacherStudent(SpherePopulation):
@@ -190,6 +164,8 @@ def sphere_population(problem: SphericalProblem) -> SpherePopulation:
     """The population of a problem; the same object for the same loss, whatever the step and the start."""
     match problem:
         case SingleIndex():
+            if problem.loss != Loss(SQUARE):
+                return _any_loss(problem.link, problem.student, problem.noise, problem.loss)
             return _teacher_student(problem.link, problem.student, problem.noise)
         case OnlinePCA():
             return LeadingVariance(problem.signal)
@@ -200,6 +176,11 @@ def sphere_population(problem: SphericalProblem) -> SpherePopulation:
 @lru_cache(maxsize=64)
 def _teacher_student(link: Activation, student: Activation, noise: float) -> TeacherStudent:
     return TeacherStudent(link, student, noise)
+
+
+@lru_cache(maxsize=64)
+def _any_loss(link: Activation, student: Activation, noise: float, loss: Loss) -> LossPopulation:
+    return LossPopulation(link, student, noise, loss)
 
 
 def checked_sphere(problem: Any, what: str) -> SphericalProblem:
@@ -215,8 +196,8 @@ def population_loss(problem: SphericalProblem, m: Any) -> Any:
     r"""The population loss $\phi(m)=E\,L$ at overlap $m\in[-1,1]$; an array for an array.
 
     Teacher and student: $\phi=\|f\|^2+\|g\|^2-2\sum_ku_k(f)u_k(g)m^k+\text{noise}$ with $u_k$ the orthonormal Hermite
-    coefficients. Online PCA: $-1-\lambda m^2$. Binary mixture: $-E\log\cosh(z+\varepsilon m+h)$. Exact to about
-    $10^{-12}$ (Ben Arous, Gheissari & Jagannath 2021).
+    coefficients for the square loss, a rule in two dimensions for others. Online PCA: $-1-\lambda m^2$. Binary mixture:
+    $-E\log\cosh(z+\varepsilon m+h)$. Exact to about $10^{-12}$ (Ben Arous, Gheissari & Jagannath 2021).
     """
     population = sphere_population(checked_sphere(problem, "population_loss"))
     return _like(m, population.loss(check_correlation(m)))

@@ -31,7 +31,7 @@ class MaxMargin(NamedTuple):
 
 @dataclass(frozen=True)
 class MarginAsymptotics:
-    r"""How gradient flow on the logistic or exponential loss approaches the max-margin direction.
+    r"""How gradient flow on a loss with an exponential tail approaches the max-margin direction.
 
     `weights` $\hat w$; `multipliers` (n,) the $a_i$ that the flow selects, 0 off the support; `support` (n,) which rows
     have margin 1; `offset` $\tilde w$ on the span of the support; `loss_constant` $\lim tL$; `margin_constant`
@@ -84,8 +84,10 @@ def margin_asymptotics(rows: ArrayLike) -> MarginAsymptotics:
     r"""Constants of $w(t)=\hat w\log t+\tilde w+o(1)$ for $\dot w=-\nabla L$,
     $L=\frac1n\sum_i\ell(\langle w,\bar x_i\rangle)$.
 
-    $\ell$ is the logistic or the exponential loss, $S=\{i:\langle\hat w,\bar x_i\rangle=1\}$. On the span of $S$ the
-    offset solves $\hat w=\frac1n\sum_Se^{-\langle\tilde w,\bar x_i\rangle}\bar x_i$, so that
+    $\ell$ is any loss with the tail $-\ell'(m)=e^{-m}(1+O(e^{-m}))$, logistic and exponential among them: what it
+    does to missed labels leaves no trace in the constants. (The flow of a tail $ae^{-bm}$ is $w(abt)/b$.)
+    $S=\{i:\langle\hat w,\bar x_i\rangle=1\}$. On the span of $S$ the offset solves
+    $\hat w=\frac1n\sum_Se^{-\langle\tilde w,\bar x_i\rangle}\bar x_i$, so that
     $\langle\tilde w,\bar x_i\rangle=-\log(na_i)$ for the multipliers $a_i>0$ this selects (the only ones if $S$ is
     linearly independent). Then
     $$tL\to\|\hat w\|^2,\qquad (\gamma_{\max}-\gamma(t))\log t\to\frac1{\|\hat w\|}\Big[\max_S\log a_i-

@@ -1,0 +1,47 @@
+"""Entries of any law: the same spectrum and risk, other fluctuations; a wrong ratio or kurtosis is seen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import limen
+from limen.experiments.spectra.universality import COMPARED, KURTOSIS, Universality
+from limen.problem import InputError
+from limen.result import merge
+from limen.simulation.spectra.entry_laws import ENTRY_LAWS
+
+
+@pytest.mark.parametrize("law", ENTRY_LAWS)
+def test_entries_have_mean_0_variance_1_and_the_kurtosis_that_is_said(law):
+    entries = limen.spectra.draw_entries(law, np.random.default_rng(3), (400_000,))
+    assert abs(entries.mean()) < 0.01
+    if law != "heavy":
+        assert entries.var() == pytest.approx(1.0, abs=0.02)
+        assert np.mean(entries**4) - 3 == pytest.approx(KURTOSIS[law], abs=0.2)
+
+
+def test_an_unknown_law_is_named():
+    with pytest.raises(InputError, match=r"law must be one of gaussian, .*, got 'cauchy'"):
+        limen.spectra.draw_covariance(np.ones(3), 4, 0, law="cauchy")
+
+
+@pytest.mark.slow
+def test_five_laws_follow_one_theory_and_planted_errors_are_seen():
+    experiment = Universality(d=120)
+    simulation = merge([experiment.simulate(seed) for seed in range(40)])
+    theory = experiment.theory()
+    comparison = experiment.compare(theory, simulation)
+    assert comparison.judged(0.02, 0.05).verdict != "disagrees", comparison
+    assert comparison["distribution"].band < 0.02, comparison
+    other_law = limen.spectra.CovarianceLaw(1.0, 1.0, 0.6).cdf(experiment.grid())
+    gaussian = theory.dataset.diagonal_fluctuation.copy(data=np.full(len(COMPARED), 2.0))
+    planted = (
+        theory.dataset.distribution.copy(data=np.tile(other_law, (len(COMPARED), 1))),
+        theory.dataset.ridge_excess_mse.copy(data=1.1 * theory.dataset.ridge_excess_mse.values),
+        gaussian,
+    )
+    for wrong in planted:
+        other = replace(theory, dataset=theory.dataset.assign({wrong.name: wrong}))
+        judged = experiment.compare(other, simulation).judged(0.02, 0.05)
+        assert judged[str(wrong.name)].verdict == "disagrees", wrong.name
