@@ -24,6 +24,7 @@ from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.field import attention_velocity
 from limen.simulation.attention.self_attention import attention_particles, ensemble
 from limen.simulation.attention.self_attention import solve as run_problem
+from limen.theory.attention.equiangular import unnormalized_hitting_time
 from limen.theory.attention.equiangular_problem import equiangular_tokens
 from limen.theory.attention.mobius import token_cross_ratios
 
@@ -179,6 +180,21 @@ def test_problems_agree_with_the_limit_of_many_dimensions_and_a_planted_error_is
     for wrong in (SelfAttention(beta=3.3, tokens=12, dim=100_000), SelfAttention(beta=3.0, tokens=16, dim=100_000)):
         twin = replace(equiangular_tokens.run(wrong, times), spec=runs.spec)
         assert compare(twin, runs, variables=("mean_cosine",)).verdict == "disagrees"
+
+
+@pytest.mark.parametrize("n, beta, normalized", [(4, 1.1, True), (7, 1.7, False)])
+def test_pairs_pass_one_after_another_and_a_planted_error_is_caught(n, beta, normalized):
+    """Around the time at which all pairs would pass 0.999 at once in infinitely many dimensions."""
+    problem = SelfAttention(beta, n, 40_000, normalized=normalized)
+    passing = hitting_time(n, beta) if normalized else unnormalized_hitting_time(n, beta)
+    times = passing * np.array([0.0, 0.99, 0.998, 1.0, 1.002, 1.01])
+    runs = attention_particles.run_seeds(problem, times, problem.dim, tuple(range(400)))
+    right = equiangular_tokens.run(problem, times)
+    assert compare(right, runs, variables=("clustered_pairs",), tolerance=0.1).verdict == "agrees"
+    wider = replace(equiangular_tokens.run(problem.model_copy(update={"dim": 8_000}), times), spec=runs.spec)
+    sooner = right.dataset.clustered_pairs.shift(time=-1, fill_value=1.0)
+    for wrong in (wider, replace(right, dataset=right.dataset.assign(clustered_pairs=sooner))):
+        assert compare(wrong, runs, variables=("clustered_pairs",)).verdict == "disagrees"
 
 
 # Orders of convergence, and one integrator against the other

@@ -11,6 +11,7 @@ from scipy.special import iv
 from limen.problem.spec import InputError
 from limen.theory import attention
 from limen.theory.attention import layers
+from limen.theory.attention.equiangular_spread import clustered_part, relative_spread
 
 
 def tangent_field(x, beta, value=None, logits=None, weights=None):
@@ -69,6 +70,39 @@ def test_cosine_against_a_stepping_solver_and_both_attentions():
     closed = (np.exp(2 * times) - 1) / (np.exp(2 * times) + 7)
     np.testing.assert_allclose(attention.equiangular_cosine(8, 0.0, times), closed, atol=1e-14)
     assert attention.hitting_time(8, 0.0) == pytest.approx(0.5 * math.log((1 + 7 * 0.999) / 1e-3), rel=1e-14)
+
+
+def gram_slope(gram, beta, normalized):
+    weights = np.exp(beta * gram)
+    weights /= weights.sum(axis=1, keepdims=True) if normalized else len(gram)
+    half = weights @ gram - (weights * gram).sum(axis=1, keepdims=True) * gram
+    return half + half.T
+
+
+@pytest.mark.parametrize("n, beta, normalized", [(2, 1.0, True), (3, 2.0, False), (6, 3.0, True), (5, 1.5, False)])
+def test_spread_of_the_pairs_is_the_linear_response_of_the_gram_matrix(n, beta, normalized):
+    """One pair is moved at the start; by symmetry its response and those of all other pairs give the variance."""
+    times, moved = np.array([0.3, 1.0]), 1e-5
+    first, second = np.triu_indices(n, 1)
+
+    def pairs(start):
+        path = solve_ivp(
+            lambda t, g: gram_slope(g.reshape(n, n), beta, normalized).ravel(),
+            (0.0, 1.0), start.ravel(), t_eval=times, rtol=1e-12, atol=1e-13,
+        )  # fmt: skip
+        return path.y.reshape(n, n, 2)[first, second]
+
+    push = np.zeros((n, n))
+    push[0, 1] = push[1, 0] = moved
+    response = (pairs(np.eye(n) + push) - pairs(np.eye(n) - push)) / (2 * moved)
+    cosine = pairs(np.eye(n))[0]
+    expected = np.sqrt((response**2).sum(axis=0)) / (1.0 - cosine)
+    np.testing.assert_allclose(relative_spread(n, beta, cosine, normalized), expected, rtol=1e-5)
+
+
+def test_the_part_of_clustered_pairs_is_a_step_in_many_dimensions():
+    together = clustered_part(np.log([2e-3, 1e-3, 5e-4]), np.ones(3), 10**8, 1e-3)
+    np.testing.assert_allclose(together, [0.0, 0.5, 1.0], atol=1e-12)
 
 
 def test_transition_curve():

@@ -268,7 +268,6 @@ def test_opposite_signs_of_the_second_layer():
     assert found.sizes["group"] == 2
     # The collective part of the output cancels: labels and the neurons' own fluctuations are left.
     assert found.test_loss[0] == pytest.approx(0.5 * (1.3 + gamma**2), rel=1e-12)
-    assert found.overlap.values[-1, 0, 0] == pytest.approx(-found.overlap.values[-1, 1, 0], rel=0.5)
     assert found.overlap.values[-1, 0, 0] > 0 > found.overlap.values[-1, 1, 0]
 
 

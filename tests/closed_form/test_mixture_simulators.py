@@ -246,7 +246,8 @@ def test_networks_without_noise_follow_the_sharp_flow_from_their_own_starts():
     """Clouds are drawn at random: deviations of order d^(-1/2), their mean over networks smaller still."""
     problem, d, time, count = XorMixture(2, math.inf, 0.05, 2.0), 2000, 5.0, 24
     begin = train_networks(problem, 0.0, d, count, 1).dataset.isel(time=0)
-    assert d * float((begin.overlap**2).mean()) == pytest.approx(1.0, abs=0.6)
+    # Chi-square of as many degrees of freedom as there are overlaps.
+    assert abs(d * float((begin.overlap**2).mean()) - 1.0) < 3.5 * math.sqrt(2 / begin.overlap.size)
     end = train_networks(problem, time, d, count, 1).dataset.isel(time=0)
     moved, errors = [], []
     for n in range(count):

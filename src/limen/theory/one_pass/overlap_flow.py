@@ -33,6 +33,8 @@ from limen.theory.one_pass.symmetry import lasting_symmetry
 
 CITATIONS = ("saad1995", "goldt2019")
 TOLERANCE, ROUGH_TOLERANCE = 1e-8, 1e-5
+# Averages over frozen points are good to some 1e-3, and step where a point crosses a kink: finer steps follow that.
+SAMPLED_TOLERANCE, ROUGH_SAMPLED_TOLERANCE = 1e-6, 1e-4
 
 
 @answers("theory", CITATIONS)
@@ -200,10 +202,12 @@ def solver_of(motion: Motion) -> Solver:
     return "kvaerno5" if fast else "tsit5"
 
 
-def checked_tolerance(tolerance: float | None, activation: Activation) -> float:
-    """The tolerance, or the default of the activation; refuses what double precision cannot meet."""
+def checked_tolerance(tolerance: float | None, activation: Activation, sampled: bool = False) -> float:
+    """The tolerance, or the default of the activation and of averages that are `sampled`; refuses what double precision
+    cannot meet."""
     if tolerance is None:
-        return ROUGH_TOLERANCE if activation.breakpoints else TOLERANCE
+        smooth, rough = (SAMPLED_TOLERANCE, ROUGH_SAMPLED_TOLERANCE) if sampled else (TOLERANCE, ROUGH_TOLERANCE)
+        return rough if activation.breakpoints else smooth
     if not 1e-13 <= tolerance <= 0.1:
         raise InputError(f"tolerance must be between 1e-13 and 0.1, got {tolerance!r}.")
     return tolerance

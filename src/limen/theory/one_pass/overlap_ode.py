@@ -65,7 +65,8 @@ def solve(
         return replace(found, dataset=found.dataset.assign_coords(time=times))
     population, teacher_weights = population_of(problem, points)
     motion = problem_motion(problem, times)
-    tolerance = checked_tolerance(tolerance, problem.network.activation)
+    sampled = isinstance(population, SampledPopulation)
+    tolerance = checked_tolerance(tolerance, problem.network.activation, sampled)
     if d is not None and len(seeds):
         pairs = [start_overlaps(problem, d, seed) for seed in seeds]
     elif d is not None or len(seeds):
@@ -86,7 +87,7 @@ def solve(
         )
         symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
         found = flow_findings(path, times, population, motion, symmetry)
-    return with_losses(problem, found) if isinstance(population, SampledPopulation) else found
+    return with_losses(problem, found) if sampled else found
 
 
 def momentum_of(problem: TwoLayer) -> float:
