@@ -14,7 +14,7 @@ help:
 	@echo "make test       install limen and run the tests (under 8 minutes on 2 quiet cores)"
 	@echo "make test-slow  the heavier tests of theory against simulation"
 	@echo "make lint       ruff, pyright, import contracts"
-	@echo "make bench      the benchmark suite"
+	@echo "make bench      the benchmark suite, and a table of what users wait for"
 	@echo "make docs       the documentation, in docs/_build/html"
 	@echo "make docs-full  the same, every experiment of the gallery run anew"
 
@@ -50,6 +50,7 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	@$(ONE_THREAD) $(BIN)/python -m pytest benchmarks -p no:xdist
+	@$(BIN)/python benchmarks/table.py
 
 docs: $(VENV)/.dev
 	@$(BIN)/python -m sphinx -W -q -b html docs docs/_build/html

@@ -89,6 +89,8 @@ def test_lanczos_finds_the_spectrum_of_the_dense_hessian():
         exact = np.linalg.eigvalsh(matrix)[::-1]
         product = hessian_operator(weights, images, labels, loss)
         np.testing.assert_allclose(top_eigenspace(product, len(matrix), 12).values, exact[:12], rtol=1e-8)
+        single = hessian_operator(weights, images, labels, loss, "float32")
+        np.testing.assert_allclose(top_eigenspace(single, len(matrix), 3).values, exact[:3], rtol=1e-4)
         spectrum = lanczos(product, len(matrix), 30, 8)
         mean, error = (part[1] for part in spectrum.moments(2))
         assert abs(mean - np.mean(exact**2)) < 4 * error

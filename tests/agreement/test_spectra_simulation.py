@@ -322,7 +322,7 @@ def test_two_hard_coordinates_with_non_unit_moments() -> None:
     [
         (lambda: weighted_gram(np.ones((3, 2)), np.ones(2)), "weights must be one per sample"),
         (lambda: lanczos(lambda v: v, 5, steps=6, probes=2), "steps must lie between 1 and dimension"),
-        (lambda: lanczos(lambda v: v, 5, steps=2, probes=1), "probes must be at least 2"),
+        (lambda: lanczos(lambda v: v, 5, steps=2, probes=0), "probes must be at least 1"),
         (lambda: top_eigenspace(lambda v: v, 5, 5), "count must lie between 1 and dimension - 1"),
         (lambda: draw_covariance(np.array([-1.0]), 3, 0), "population must be"),
         (lambda: draw_weighted([1.0], [1.0], 0, 3, 0), "samples and dimension must be at least 1"),
@@ -333,3 +333,10 @@ def test_two_hard_coordinates_with_non_unit_moments() -> None:
 def test_wrong_input_is_refused_in_one_sentence(make, words: str) -> None:
     with pytest.raises(InputError, match=words):
         make()
+
+
+def test_one_probe_gives_a_mean_without_an_error():
+    values = np.linspace(1.0, 2.0, 40)
+    one, two = (lanczos(lambda v: values * v, 40, 20, probes).moments(2) for probes in (1, 2))
+    assert np.isnan(one.error).all() and np.isfinite(two.error).all()
+    np.testing.assert_allclose(one.mean, [values.mean(), (values**2).mean()], rtol=0.2)

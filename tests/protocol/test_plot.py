@@ -1,12 +1,15 @@
 """Results draw themselves: what is on the axes is what is in the dataset."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import xarray as xr
 
 import limen
 from limen.experiments.default_panels import default_figure
-from limen.experiments.figure import Band, Line, Map, Points
+from limen.experiments.figure import Band, Figure, Line, Map, Panel, Points
+from limen.plot.draw import draw
 from limen.result import Result
 
 TIMES = np.arange(5.0)
@@ -108,3 +111,15 @@ def test_what_the_theory_cannot_tell_apart_is_one_line_and_the_mean_of_its_point
     ]
     expected = simulation.dataset.overlap.mean(["seed", "neuron"]).isel(latent=0)
     np.testing.assert_allclose(marks(panel, Points)[0].y, expected)
+
+
+@pytest.mark.parametrize("ends", [(15.0, 450.0), (0.03, 0.5), (2.0, 40.0)])
+def test_labels_of_a_short_logarithmic_axis_do_not_touch(ends):
+    at = np.geomspace(*ends, 9)
+    canvas = draw(Figure([Panel("x", "y", [Line(at, at)], x_scale="log")]))
+    canvas.draw_without_rendering()
+    axis = canvas.axes[0].xaxis
+    shown = [t.label1 for t in (*axis.get_major_ticks(), *axis.get_minor_ticks()) if t.label1.get_text()]
+    boxes = sorted((label.get_window_extent() for label in shown), key=lambda box: box.x0)
+    assert len(boxes) >= 3
+    assert all(one.x1 < other.x0 for one, other in pairwise(boxes))

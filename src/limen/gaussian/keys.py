@@ -2,10 +2,12 @@
 
 import zlib
 from collections.abc import Sequence
-from functools import partial
 
 import jax
 import numpy as np
+
+# Seeds and sizes below are the same as a word of 32 bits and as a number of Python.
+COMPILED = 2**31
 
 
 def stream_key(seed: int, size: int, stream: str) -> jax.Array:
@@ -13,8 +15,11 @@ def stream_key(seed: int, size: int, stream: str) -> jax.Array:
 
     Nothing else enters it, so a draw does not depend on other streams or on the number of workers.
     """
-    key = jax.random.fold_in(jax.random.key(seed), size)
-    return jax.random.fold_in(key, zlib.crc32(stream.encode()))
+    name = zlib.crc32(stream.encode())
+    if max(seed, size) < COMPILED and min(seed, size) >= 0:
+        # One dispatch instead of five.
+        return _stream_key(np.uint32(seed), np.uint32(size), np.uint32(name))
+    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), name)
 
 
 def stream_keys(seeds: Sequence[int], size: int, stream: str) -> jax.Array:
@@ -32,6 +37,8 @@ def numpy_generators(seeds: Sequence[int], size: int, stream: str) -> list[np.ra
 
 
 @jax.jit
-@partial(jax.vmap, in_axes=(0, None, None))
-def _stream_keys(seed: jax.Array, size: jax.Array, stream: jax.Array) -> jax.Array:
+def _stream_key(seed: jax.Array, size: jax.Array, stream: jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), stream)
+
+
+_stream_keys = jax.jit(jax.vmap(_stream_key, in_axes=(0, None, None)))

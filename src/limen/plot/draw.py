@@ -138,9 +138,13 @@ def _within(limits: tuple[float, float], value: float) -> bool:
 
 
 def _label_short_log(axis: Axis) -> None:
-    """Over less than a decade and a half, 1, 2 and 5 times powers of ten: matplotlib's own labels would overlap."""
+    """Over less than a decade and a half, and where a single power of ten is seen, 1, 2 and 5 times powers of ten:
+    matplotlib's own labels would overlap."""
     low, high = sorted(axis.get_view_interval())
-    if axis.get_scale() == "log" and low > 0.0 and high < 30.0 * low:
+    if axis.get_scale() != "log" or not low > 0.0:
+        return
+    powers = np.floor(np.log10(high)) - np.ceil(np.log10(low)) + 1
+    if high < 30.0 * low or powers < 2:
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())

@@ -23,7 +23,7 @@ class Eigenspace(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Mean over probes and its standard error."""
+    """Mean over probes and its standard error, NaN where there is one probe only."""
 
     mean: np.ndarray
     error: np.ndarray
@@ -67,8 +67,9 @@ class LanczosSpectrum:
         values = np.asarray(function(self.nodes))
         weights = self.weights.reshape(self.weights.shape + (1,) * (values.ndim - 2))
         per_probe = (weights * values).sum(axis=1)
-        error = per_probe.std(axis=0, ddof=1) / np.sqrt(len(per_probe))
-        return Estimate(per_probe.mean(axis=0), error)
+        mean, count = per_probe.mean(axis=0), len(per_probe)
+        error = per_probe.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
+        return Estimate(mean, error)
 
     def moments(self, count: int) -> Estimate:
         r"""$\frac1d\mathrm{tr}A^k$ for $k=1..$`count`."""
@@ -99,12 +100,12 @@ def lanczos(operator: Operator, dimension: int, steps: int, probes: int, seed: i
     """Stochastic Lanczos quadrature with full reorthogonalisation (Golub & Meurant 2010; Ubaru, Chen & Saad 2017).
 
     `operator` takes and returns vectors `(dimension,)`, NumPy or JAX. Cost: `probes` times `steps` products, plus
-    $O(d\\cdot steps^2)$ each for orthogonality; memory $O(d\\cdot steps)$. At least two probes, for an error.
+    $O(d\\cdot steps^2)$ each for orthogonality; memory $O(d\\cdot steps)$. An error needs two probes.
     """
     if not 1 <= steps <= dimension:
         raise InputError(f"steps must lie between 1 and dimension ({dimension}), got {steps}.")
-    if probes < 2:
-        raise InputError(f"probes must be at least 2, got {probes}.")
+    if probes < 1:
+        raise InputError(f"probes must be at least 1, got {probes}.")
     generator = stream_generator(seed, dimension, "lanczos")
     nodes, weights = np.zeros((probes, steps)), np.zeros((probes, steps))
     for probe in range(probes):

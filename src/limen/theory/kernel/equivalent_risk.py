@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from limen.checks import plain
-from limen.theory.kernel.equivalent import KernelSpectrum, effective_ridge
+from limen.theory.kernel.equivalent import EffectiveRidge, KernelSpectrum, effective_ridge
 from limen.theory.kernel.risk import FINITE, RidgeRisk
 
 INFINITE = "The ridgeless risk is infinite at the interpolation threshold ({}); a positive ridge makes it finite."
@@ -17,8 +17,10 @@ def ridge_risk(
     ridge: NDArray[np.float64],
     noise: NDArray[np.float64],
     threshold: str,
+    solution: EffectiveRidge | None = None,
 ) -> RidgeRisk:
-    r"""Bias, variance and training error of ridge regression; arrays of one shape, `threshold` words for the status.
+    r"""Bias, variance and training error of ridge regression; arrays of one shape, `threshold` words for the status;
+    `solution`, its effective ridge, where it is known.
 
     With $a=1-T/P$, $b=1-T/N$ and $s=-\kappa T'(\kappa)$, all positive,
     $$1-\Upsilon=b+\frac{a\,s/N}{a+s/P},\qquad
@@ -27,7 +29,7 @@ def ridge_risk(
     and train $=b^2(\text{bias}+\text{variance}+\sigma^2)$. No term is a difference of close numbers, so the
     result keeps its relative precision up to the threshold $\Upsilon=1$, where it is infinite.
     """
-    solution = effective_ridge(spectrum, features, samples, ridge)
+    solution = solution or effective_ridge(spectrum, features, samples, ridge)
     kappa, a, b = solution.kappa, solution.feature_slack, solution.sample_slack
     slope = np.where(kappa > 0, spectrum.slope(np.where(kappa > 0, kappa, 1.0)), 0.0)
     total = a + slope / features

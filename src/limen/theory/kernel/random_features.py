@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from limen import checks
 from limen.problem.spec import InputError
 from limen.theory.kernel.activation_moments import ActivationMoments, activation_moments
-from limen.theory.kernel.equivalent import KernelSpectrum, kernel_spectrum
+from limen.theory.kernel.equivalent import KernelSpectrum, effective_ridge, kernel_spectrum
 from limen.theory.kernel.equivalent_risk import ridge_risk
 from limen.theory.kernel.risk import RandomFeaturesRisk
 from limen.theory.kernel.target_moments import target_moments
@@ -71,10 +71,12 @@ def random_features_from_moments(
         noise=checks.non_negatives("noise", noise),
     )
     check_capacities(features, samples)
-    risk = ridge_risk(linear_regime(moments, linear, nonlinear), features, samples, penalty, variance, "psi1 = psi2")
-    unit = ridge_risk(
-        linear_regime(moments, 1.0, 0.0), features, samples, penalty, np.ones_like(variance), "psi1 = psi2"
-    )
+    spectrum = linear_regime(moments, linear, nonlinear)
+    sizes = features, samples, penalty
+    # It does not depend on the target.
+    solution = effective_ridge(spectrum, *sizes)
+    risk = ridge_risk(spectrum, *sizes, variance, "psi1 = psi2", solution)
+    unit = ridge_risk(linear_regime(moments, 1.0, 0.0), *sizes, np.ones_like(variance), "psi1 = psi2", solution)
     return RandomFeaturesRisk(risk.kappa, unit.bias, unit.variance, risk.test, risk.train, risk.status)
 
 

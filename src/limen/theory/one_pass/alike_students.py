@@ -119,7 +119,9 @@ def alike_flows(
     weights = jnp.asarray(rates / students)
     motion = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), None, False, True)
     starts = Overlaps(*(jnp.broadcast_to(part, (rates.size, *part.shape)) for part in start))
-    path = integrate_many(population, starts, motion, None, weights, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
+    path = integrate_many(
+        population, starts, motion, None, weights, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince"
+    )
     return flow_findings(path, grid, population, motion, lead="set")
 
 
@@ -147,7 +149,7 @@ def alike_noise_dominated_flow(
     tolerance = checked_tolerance(tolerance, checked_activation(activation))
     grid = time_grid(times, counts_steps=False)
     motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
-    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
+    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince")
     return flow_findings(path, grid, population, motion)
 
 

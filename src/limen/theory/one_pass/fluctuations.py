@@ -11,12 +11,12 @@ $\Sigma$, an average over many points, costs far more than all the rest and is s
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax.flatten_util import ravel_pytree
 from scipy.interpolate import CubicSpline
 
 from limen.method import answers
@@ -24,8 +24,9 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings
+from limen.theory.one_pass.dormand_prince import integrated
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
-from limen.theory.one_pass.integration import MOST_STEPS, Motion
+from limen.theory.one_pass.integration import Motion
 from limen.theory.one_pass.overlap_flow import CITATIONS
 from limen.theory.one_pass.overlap_ode import (
     given_overlaps,
@@ -147,7 +148,7 @@ def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Ar
     """The packed overlaps of the flow (time, n)."""
     p, k = start.overlap.shape
 
-    def field(t, vector, args):
+    def field(t, vector):
         return pack(motion.slope(population, unpack(vector, p, k), t))
 
     return solved(field, pack(start), times)[0]
@@ -168,7 +169,7 @@ def _spread(
     def slope(vector: jax.Array, t: jax.Array) -> jax.Array:
         return pack(motion.slope(population, unpack(vector, p, k), t))
 
-    def field(t, state, args):
+    def field(t, state):
         vector, covariance = state
         jacobian = jax.jacfwd(slope)(vector, t)
         # The noise weight is gamma/(pB): divided by d it is the source of the covariance.
@@ -181,18 +182,7 @@ def _spread(
 
 
 def solved(field: Callable, start: Any, times: jax.Array) -> tuple[Any, jax.Array]:
-    """The solution at `times`, from t = 0, and whether the integrator got there."""
-    solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        diffrax.Tsit5(),
-        0.0,
-        times[-1],
-        None,
-        start,
-        saveat=diffrax.SaveAt(ts=times),
-        stepsize_controller=diffrax.PIDController(rtol=TOLERANCE, atol=1e-3 * TOLERANCE),
-        max_steps=MOST_STEPS,
-        throw=False,
-        adjoint=diffrax.ForwardMode(),
-    )
-    return solution.ys, diffrax.is_successful(solution.result)
+    """The solution at `times`, from t = 0, and whether the integrator got there; a state may have parts."""
+    vector, parts = ravel_pytree(start)
+    values, end = integrated(lambda t, at: ravel_pytree(field(t, parts(at)))[0], vector, times, TOLERANCE)
+    return jax.vmap(parts)(values), ~end.stuck

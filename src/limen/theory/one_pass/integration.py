@@ -3,7 +3,6 @@ r"""Integration of the overlap equations: adaptive Runge–Kutta, dense output, 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,17 +10,17 @@ import numpy as np
 
 from limen.problem.rates import RateSchedule, is_schedule, rate_function, rate_label
 from limen.problem.spec import InputError
+from limen.theory.one_pass.dormand_prince import MOST_STEPS, integrated
 from limen.theory.one_pass.overlaps import Overlaps, pack, unpack
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.right_hand_side import Speeds, gradient_slope, overlap_slope, projected
 
-MOST_STEPS = 200_000
 # Norms this many times larger than at the start are taken as divergence.
 LARGEST_GROWTH = 1e4
 # Above this ratio of the two layers' rates explicit steps are bound by the fast layer.
 STIFF_RATIO = 100.0
 
-Solver = Literal["tsit5", "kvaerno5"]
+Solver = Literal["dormand-prince", "kvaerno5"]
 # Sets integrated side by side.
 GROUP = 16
 
@@ -86,11 +85,11 @@ def schedule(rate: float | RateSchedule, factor: float, last: float) -> Schedule
 def integrate(
     population: Population, start: Overlaps, motion: Motion, times: jax.Array, tolerance: jax.Array, solver: Solver
 ) -> Path:
-    """The path of one start at `times` (from t = 0), by Tsitouras 5(4) or, for stiff problems, the implicit Kvaerno
+    """The path of one start at `times` (from t = 0), by Dormand–Prince 5(4) or, for stiff problems, implicit Kvaerno
     5(4)."""
     p, k = start.overlap.shape
 
-    def field(t, vector, args):
+    def field(t, vector):
         return pack(motion.slope(population, unpack(vector, p, k), t))
 
     def size(vector):
@@ -122,15 +121,28 @@ def trajectory(
     tolerance: jax.Array,
     solver: Solver,
 ) -> tuple[jax.Array, Outcome]:
-    """The solution of dv/dt = `field(t, v, None)` at `times`, shape (time, n); `size(v)` above `bound` is taken as
+    """The solution of dv/dt = `field(t, v)` at `times`, shape (time, n); `size(v)` above `bound` is taken as
     divergence."""
 
-    def too_large(t, vector, args, **kwargs):
+    def too_large(vector: jax.Array) -> jax.Array:
         return ~(size(vector) < bound)
 
+    if solver == "kvaerno5":
+        return _stiff_trajectory(field, too_large, start, times, tolerance)
+    values, end = integrated(field, start, times, tolerance, too_large)
+    # The first try is no step: it finds the slope at the start.
+    return values, Outcome(end.diverged, end.t, ~end.stuck, end.steps - 1)
+
+
+def _stiff_trajectory(
+    field: Callable, too_large: Callable, start: jax.Array, times: jax.Array, tolerance: jax.Array
+) -> tuple[jax.Array, Outcome]:
+    # Here: importing it takes a third of a second, and few problems are stiff.
+    import diffrax
+
     solution = diffrax.diffeqsolve(
-        diffrax.ODETerm(field),
-        diffrax.Tsit5() if solver == "tsit5" else diffrax.Kvaerno5(),
+        diffrax.ODETerm(lambda t, vector, args: field(t, vector)),
+        diffrax.Kvaerno5(),
         0.0,
         times[-1],
         None,
@@ -140,7 +152,7 @@ def trajectory(
         max_steps=MOST_STEPS,
         throw=False,
         adjoint=diffrax.ForwardMode(),
-        event=diffrax.Event(too_large),
+        event=diffrax.Event(lambda t, vector, args, **kwargs: too_large(vector)),
     )
     assert solution.ys is not None and solution.ts is not None
     return solution.ys[0], Outcome(

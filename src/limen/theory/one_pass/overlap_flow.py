@@ -118,7 +118,7 @@ def noise_dominated_flow(
     check_rate_and_noise(0.0, noise)
     population = committee_population(activation, start.second_layer.size, teacher_gram, teacher_weights, noise, points)
     motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
-    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "tsit5")
+    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince")
     return flow_findings(path, grid, population, motion)
 
 
@@ -199,7 +199,7 @@ def motion_of(
 def solver_of(motion: Motion) -> Solver:
     """Implicit when the second layer is much faster than the first."""
     fast = motion.second_layer is not None and float(motion.second_layer) > STIFF_RATIO
-    return "kvaerno5" if fast else "tsit5"
+    return "kvaerno5" if fast else "dormand-prince"
 
 
 def checked_tolerance(tolerance: float | None, activation: Activation, sampled: bool = False) -> float:

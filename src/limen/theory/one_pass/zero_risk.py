@@ -163,7 +163,7 @@ def advance(population: Population, states: Overlaps, motion: Motion, times: jax
 
     def one(pair: tuple[Overlaps, jax.Array]) -> tuple[Overlaps, jax.Array]:
         start, times = pair
-        path = integrate(population, start, motion, times, jnp.asarray(1e-6), "tsit5")
+        path = integrate(population, start, motion, times, jnp.asarray(1e-6), "dormand-prince")
         idle = times[-1] == 0.0
         last = jax.tree.map(lambda path, own: jnp.where(idle, own, path[-1]), path.overlaps, start)
         return last, path.excess_risk

@@ -164,7 +164,7 @@ def _path(
 ) -> jax.Array:
     """The packed overlaps of the flow (time, n)."""
 
-    def field(t, vector, args):
+    def field(t, vector):
         return pack_blocks(block_slope(population, spectrum, motion, unpack_blocks(vector, *start.overlap.shape), t))
 
     return solved(field, pack_blocks(start), times)[0]
@@ -196,7 +196,7 @@ def _spread(
     def slope(vector: jax.Array, t: jax.Array) -> jax.Array:
         return pack_blocks(block_slope(population, spectrum, motion, unpack_blocks(vector, *shape), t))
 
-    def field(t, state, args):
+    def field(t, state):
         vector, covariance = state
         jacobian = jax.jacfwd(slope)(vector, t)
         gained = motion.noise(t) * inverse_d * source(t)

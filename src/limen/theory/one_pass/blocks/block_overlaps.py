@@ -136,7 +136,7 @@ def integrate_blocks(
     _, blocks, p, k = starts.overlap.shape
 
     def one(start: BlockOverlaps) -> BlockPath:
-        def field(t, vector, args):
+        def field(t, vector):
             state = unpack_blocks(vector, blocks, p, k)
             return pack_blocks(block_slope(population, spectrum, motion, state, t))
 
