@@ -42,9 +42,9 @@ Next: [your own problem](own_problem.md), or [my first prediction, step by step]
 """
 
 
-def block(page: str, heading: str, language: str, number: int) -> str:
+def block(clone: Path, page: str, heading: str, language: str, number: int) -> str:
     """A code block of a page, counted from a heading on."""
-    _, _, below = (ROOT / page).read_text().partition(f"# {heading}\n")
+    _, _, below = (clone / page).read_text().partition(f"# {heading}\n")
     return re.findall(rf"```{language}\n(.*?)```", below, re.DOTALL)[number]
 
 
@@ -71,7 +71,7 @@ def main() -> None:
         kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
         environment = kept | {"LIMEN_STORE": f"{folder}/store", "JAX_COMPILATION_CACHE_DIR": f"{folder}/compiled"}
         for page, heading, language, number, words in STEPS:
-            seconds.append(run(clone, language, block(page, heading, language, number), environment))
+            seconds.append(run(clone, language, block(clone, page, heading, language, number), environment))
             rows.append(f"| [{heading}]({page.removeprefix('docs/')}) | {words} | {seconds[-1]:.0f} |")
             print(rows[-1], flush=True)
         figures = sorted({re.sub(r"-[0-9a-f]{10}", "", path.name) for path in clone.rglob("*.png")

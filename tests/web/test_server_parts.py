@@ -1,6 +1,7 @@
 """Pieces of the server without a server: the door, the queue, progress, what is stored, and figures by hand."""
 
 import asyncio
+import json
 import socket
 import threading
 
@@ -211,7 +212,7 @@ def test_time_left_is_the_pace_of_new_seeds_whoever_computes_them(monkeypatch):
     monkeypatch.setattr(page_tasks.time, "perf_counter", lambda: clock[0])
     monkeypatch.setattr(page_tasks, "Pace", lambda threads: Pace(threads, clock=lambda: clock[0]))
     narration = page_tasks._Narration(
-        Perceptron(), tuple(range(10)), 1, lambda kind, body: told.append(page_tasks.json.loads(body)), lambda: False
+        Perceptron(), tuple(range(10)), 1, lambda kind, body: told.append(json.loads(body)), lambda: False
     )
     narration.seed(2, 10)
     narration.seed(3, 10)
