@@ -15,6 +15,7 @@ from limen.experiments.flow.flow_words import (
 )
 from limen.experiments.flow.large_networks import LargeNetworks
 from limen.experiments.flow.overfitting_bound import OverfittingBound
+from limen.experiments.flow.sgd_beside_flow import SGDBesideFlow
 
 
 def test_lists_are_hermite_coefficients():
@@ -67,3 +68,14 @@ def test_bounds_hold_for_other_problems(chosen):
     bounds = limen.flow.overfitting_bounds(problem, times).dataset
     assert (np.abs(found.second_layer.values[:, 0]) <= bounds.second_layer_bound.values + 1e-9).all()
     assert ((found.test_loss - found.train_loss).values <= bounds.gap_bound.values).all()
+
+
+def test_sgd_keeps_the_clock_of_the_flow():
+    """Steps of size eta advance the time by eta over the samples per dimension."""
+    chosen = SGDBesideFlow(samples_per_dim=4.0, rates="0.25, 1", horizon=2.0, batch_fraction=0.2)
+    np.testing.assert_allclose(chosen.steps(0.25) * 0.25 / 4.0, chosen.times())
+    assert chosen.steps(1.0)[-1] == 8 and chosen.sgd(1.0).algorithm == limen.GradientDescent(
+        1.0, spherical=True, batch_fraction=0.2
+    )
+    with pytest.raises(limen.InputError, match="horizon"):
+        SGDBesideFlow(rates="0.01")

@@ -16,7 +16,7 @@ from limen.result import Findings, Result
 from limen.simulation.descent import gradient_descent
 from limen.simulation.flow.gradient_flow import gradient_flow
 from limen.theory.descent import solve as descent
-from limen.theory.flow import small_steps
+from limen.theory.flow.exact import small_steps
 
 LOSSES = ("train_loss", "test_loss")
 PATHS, SCRAMBLES = 8192, 4
