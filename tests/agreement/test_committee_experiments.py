@@ -10,6 +10,7 @@ from limen.experiments.one_pass.committee_sgd import CommitteeSGD
 from limen.experiments.one_pass.sgd_regimes import SGDRegimes
 from limen.problem import InputError
 from limen.result import merge
+from limen.theory.one_pass.alike_students import alike_flows
 
 
 @pytest.mark.slow
@@ -47,6 +48,26 @@ def test_one_teacher_leaves_nothing_to_specialise_for(monkeypatch):
     with pytest.raises(InputError, match="name or a formula in z"):
         CommitteeSGD(activation="hermite:3")
     assert CommitteeSGD(activation="tanh(2*z)", teachers=2).problem().target.latents == 2
+
+
+@pytest.mark.slow
+def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
+    experiment = SGDRegimes(kappa=0.0, d=1500, mu=0.2, horizon=3.0)
+    assert experiment.batch() == 4
+    simulation = merge([experiment.simulate(seed) for seed in range(12)])
+    comparison = experiment.compare(experiment.theory(), simulation)
+    assert comparison.verdict != "disagrees", str(comparison)
+    assert comparison["excess_risk"].band < 0.15, str(comparison)
+    # the noise of single samples at the same rate
+    single = experiment.theory().dataset
+    shifted = alike_flows(*experiment._alike(), experiment.rates(single.total.values) * 4, 0.2, experiment.times())
+    wrong = replace(
+        experiment.theory(),
+        dataset=single.assign(excess_risk=single.excess_risk.copy(data=shifted.dataset.excess_risk.values)),
+    )
+    assert experiment.compare(wrong, simulation).verdict == "disagrees"
+    with pytest.raises(InputError, match=r"mu must give a batch of at most 1\.99 at d = 400"):
+        SGDRegimes(mu=0.3)
 
 
 @pytest.mark.slow

@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number
-from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
+from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import overlap_chain
 from limen.theory.one_pass.alike_students import alike_flows, alike_noise_dominated_flow
@@ -22,17 +22,22 @@ BEYOND = np.array([-0.5, -0.4])
 NOISY = np.array([-0.5, -0.4, -0.3, -0.2, -0.1])
 SHOWN = {0.4: 3, 0.0: 4, -0.2: 0}
 SCANNED, LARGER = 19, 100.0
+# The longest step of a run that still follows a flow, in the time t.
+LONGEST_STEP = 0.03
 CODES = {"no ode": 0.0, "noise dominated": 1.0, "saad-solla": 2.0, "gradient flow": 2.0}
 
 
 class SGDRegimes(Experiment):
-    r"""Width $p=d^\kappa$ and rate $\gamma=d^{-\delta}$: which limit one-pass SGD has, and what it learns there.
+    r"""Width $p=d^\kappa$, rate $\gamma=d^{-\delta}$ and batch $b=d^\mu$: which limit one-pass SGD has.
 
     Students $\mathrm{erf}(\lambda/\sqrt2)$ learn one such teacher with label noise $\Delta$. In the time
     $t=\text{steps}\cdot\gamma/(dp)$ the noise of SGD has the weight $\gamma/p=d^{-(\kappa+\delta)}$: it vanishes for
     $\kappa+\delta>0$ (gradient flow, $n\sim d^{1+\kappa+\delta}$ samples), stays for $\kappa+\delta=0$ (Saad & Solla),
     and for $-\frac12<\kappa+\delta<0$ it is all that is left in the time $t\gamma/p$: norms grow and nothing is learnt.
-    From $-\frac12$ on a single step moves the norms by $O(1)$ and there is no differential equation.
+    From $-\frac12$ on a single step moves the norms by $O(1)$ and there is no differential equation. Batches of
+    $b=d^\mu$ samples divide the noise by $b$: the same diagram with $\kappa+\delta+\mu$, as long as a step stays short,
+    $\frac\gamma{dp}=d^{-1-\kappa-\delta}\to0$. A rate $d^\mu$ times larger then makes the same way in as many
+    samples and $d^\mu$ times fewer steps.
 
     What to see: along a line of constant $\kappa$ the risk at a fixed time rises from that of gradient flow through the
     plateau of Saad & Solla's limit to where nothing is learnt, and the rise sharpens as $d$ grows. The equations at
@@ -42,7 +47,9 @@ class SGDRegimes(Experiment):
 
     name: ClassVar[str] = "sgd-regimes"
     source: ClassVar[str] = "Dimension-free limits of SGD"
-    summary: ClassVar[str] = "Width d^κ and rate d^-δ decide whether SGD is a gradient flow, noisy, or only noise."
+    summary: ClassVar[str] = (
+        "Width d^κ, rate d^-δ and batch d^μ decide whether SGD is a gradient flow, noisy, or only noise."
+    )
     citations: ClassVar[tuple[str, ...]] = ("veiga2022", "saad1995")
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
@@ -52,15 +59,33 @@ class SGDRegimes(Experiment):
     kappa: float = Field(0.2, ge=0.0, le=0.5, description="exponent κ of the width, p = d^κ")
     noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")
     advantage: float = Field(0.2, gt=0.0, le=0.9, description="initial overlap m₀ of every student with the teacher")
-    horizon: float = Field(8.0, gt=0.0, le=1_000.0, description="last time T, in samples × γ/(dp)")
+    horizon: float = Field(8.0, gt=0.0, le=1_000.0, description="last time T, in steps × γ/(dp)")
+    mu: float = Field(0.0, ge=0.0, le=0.5, description="exponent μ of the batch, b = d^μ samples a step")
     d: int = Field(400, ge=32, le=20_000, description="dimension of the inputs")
+
+    @model_validator(mode="after")
+    def _check(self) -> "SGDRegimes":
+        most = LONGEST_STEP * self.d ** (1.0 + COMPARED[0])
+        if self.batch() > max(1.0, most):
+            raise InputError(
+                f"mu must give a batch of at most {most:.3g} at d = {self.d}, or steps are too long for a flow, got "
+                f"{self.batch()}: take a larger d."
+            )
+        return self
+
+    def batch(self) -> int:
+        r"""$b=d^\mu$, rounded."""
+        return max(1, round(self.d**self.mu))
 
     def width(self) -> int:
         r"""$p=d^\kappa$, rounded."""
         return max(1, round(self.d**self.kappa))
 
     def rates(self, total: np.ndarray) -> np.ndarray:
-        r"""The rate at each $\kappa+\delta$: $\gamma/p=d^{-(\kappa+\delta)}$, with the whole number $p$."""
+        r"""Rate over batch at each $\kappa+\delta+\mu$: $\gamma/(pb)=d^{-(\kappa+\delta+\mu)}$, with the whole $p$.
+
+        The equations know rate and batch through this ratio alone, in the time $t$.
+        """
         return self.width() * self.d**-total
 
     def times(self) -> np.ndarray:
@@ -122,7 +147,7 @@ class SGDRegimes(Experiment):
         ]
         paths: list[Mark] = [Line(times, data.gradient_flow_risk.values, "gradient flow", 2, dashed=True)]
         for total, colour in SHOWN.items():
-            paths.append(Line(times, data.excess_risk.sel(total=total).values, f"$\\kappa+\\delta={total:g}$", colour))
+            paths.append(Line(times, data.excess_risk.sel(total=total).values, f"${self._sum()}={total:g}$", colour))
         if simulation is not None:
             label = f"SGD, {len(simulation.seeds)} runs"
             mean, error = mean_and_error(simulation.dataset.excess_risk.values)
@@ -141,15 +166,15 @@ class SGDRegimes(Experiment):
             [
                 self._diagram(),
                 Panel(
-                    r"$\kappa+\delta$ (noise of SGD $\gamma/p=d^{-(\kappa+\delta)}$)",
+                    rf"${self._sum()}$ (noise of SGD $d^{{-({self._sum()})}}$)",
                     f"excess risk at $t={self.horizon:g}$",
                     scan,
                 ),
-                Panel(r"time $t$ = samples $\times\,\gamma/(dp)$", r"excess risk $R-\Delta/2$", paths),
+                Panel(r"time $t$ = steps $\times\,\gamma/(dp)$", r"excess risk $R-\Delta/2$", paths),
             ],
             title=(
                 f"Regimes of one-pass SGD, $p=d^{{{self.kappa:g}}}={self.width()}$, "
-                f"$\\Delta={self.noise:g}$, $d={self.d}$"
+                f"$\\Delta={self.noise:g}$, $d={self.d}$" + (f", batches of {self.batch()}" if self.mu else "")
             ),
         )
 
@@ -159,10 +184,10 @@ class SGDRegimes(Experiment):
         words = f"excess risk at t = {self.horizon:g}"
         found = {
             "risk_gradient_flow_side": Number(
-                float(last.sel(total=0.4)), f"{words}, κ + δ = 0.4: the noise of SGD vanishes with d"
+                float(last.sel(total=0.4)), f"{words}, κ + δ + μ = 0.4: the noise of SGD vanishes with d"
             ),
-            "risk_saad_solla": Number(float(last.sel(total=0.0)), f"{words}, κ + δ = 0: the noise of SGD stays"),
-            "risk_noise_side": Number(float(last.sel(total=-0.2)), f"{words}, κ + δ = -0.2: the noise of SGD wins"),
+            "risk_saad_solla": Number(float(last.sel(total=0.0)), f"{words}, κ + δ + μ = 0: the noise of SGD stays"),
+            "risk_noise_side": Number(float(last.sel(total=-0.2)), f"{words}, κ + δ + μ = -0.2: the noise of SGD wins"),
         }
         if "gradient_flow_risk" in dataset:
             found["risk_gradient_flow"] = Number(
@@ -172,19 +197,28 @@ class SGDRegimes(Experiment):
 
     def _diagram(self) -> Panel:
         kappas, deltas = np.linspace(0.0, 1.0, 61), np.linspace(-1.6, 1.0, 105)
-        codes = np.array([[CODES[regime(kappa, delta)] for kappa in kappas] for delta in deltas])
+        codes = np.array([[CODES[regime(kappa, delta + self.mu)] for kappa in kappas] for delta in deltas])
         ends = np.array([0.0, 1.0])
         return Panel(
             r"exponent of the width $\kappa$",
             r"exponent of the rate $\delta$",
             [
                 Map(kappas, deltas, codes, names=("no limiting ODE", "noise wins", "gradient flow")),
-                Line(ends, -ends, r"Saad & Solla, $\kappa+\delta=0$", colour=1),
-                Line(ends, -0.5 - ends, r"$\kappa+\delta=-\frac{1}{2}$", colour=6),
-                Line([self.kappa] * 2, [BEYOND[0] - self.kappa, COMPARED[-1] - self.kappa], "simulated", 2, True),
+                Line(ends, -ends - self.mu, rf"Saad & Solla, ${self._sum()}=0$", colour=1),
+                Line(ends, -0.5 - ends - self.mu, rf"${self._sum()}=-\frac{{1}}{{2}}$", colour=6),
+                Line(
+                    [self.kappa] * 2,
+                    [end - self.kappa - self.mu for end in (BEYOND[0], COMPARED[-1])],
+                    "simulated",
+                    2,
+                    True,
+                ),
             ],
             y_range=(-1.6, 1.0),
         )
+
+    def _sum(self) -> str:
+        return r"\kappa+\delta+\mu" if self.mu else r"\kappa+\delta"
 
     def _alike(self) -> tuple[int, float, float, float, float, float, float, str]:
         """Width, norm, overlaps of students with each other and the teacher, teacher, second layers, activation."""
@@ -196,7 +230,7 @@ class SGDRegimes(Experiment):
         problem = TwoLayer(
             target("committee:1", noise=self.noise),
             network(self.width(), "saad-solla"),
-            OnePassSGD(float(rate)),
+            OnePassSGD(float(rate) * self.batch(), batch=self.batch()),
             start=OverlapStart(np.full((self.width(), 1), self.advantage), gram=gram),
         )
         return overlap_chain.solve(problem, times, d=self.d, seed=seed)
