@@ -5,7 +5,8 @@
 Every draw depends on the seed and its number alone, and every problem is treated alike: 16 pilot runs, thrown away,
 give the number of seeds for a band of 1.5% of the range (as far as 20 s of processor time and 512 seeds go); training
 at d and 2d with that many fresh seeds is compared with the theory, and with a theory whose time or learning rate is a
-tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed.
+tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed. With
+`--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the table of such a file.
 `tests/agreement/test_campaign.py` runs a small draw.
 """
 
@@ -31,6 +32,8 @@ BAND = 0.015  # half-width wanted, part of the range
 SECONDS = 20.0  # of processor time for the training of one problem
 FEWEST, MOST = 32, 512  # seeds
 PLANTED = 1.1
+# An error that moves a prediction by less, part of the range, is hidden by the resolution and twice the band wanted.
+VISIBLE = 0.04
 SMOOTH = ("tanh", "gelu", "erf", "sigmoid", "softplus", "square", "linear", "z**2-1", "tanh(z)+0.3*z", "hermite:3")
 KINKED = ("relu", "abs(z)", "relu(z)-0.2*z")
 SINGLE = (
@@ -70,8 +73,8 @@ class NotOkError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a draw: a verdict, `refused` with the reason, `not ok` with the status, `hang` or `crash`; and the
-    verdict on the planted theory, where there was one."""
+    """What became of a draw: a verdict, `both diverge`, `refused` with the reason, `not ok` with the status, `hang` or
+    `crash`; and the verdict on the planted theory, where there was one, with how far the error moved the prediction."""
 
     kind: str
     verdict: str
@@ -79,6 +82,8 @@ class Outcome:
     seconds: float
     seeds: int = 0
     planted: str = ""
+    moved: float = 0.0
+    number: int = -1
 
 
 def draw(seed: int, number: int) -> Draw:
@@ -360,26 +365,56 @@ def affordable(given: Draw) -> tuple[int, list[str]]:
     return int(np.clip(min(wanted, SECONDS / cost), FEWEST, MOST)), names
 
 
+def moved_by(wrong: Any, right: Any, names: list[str]) -> float:
+    """The largest difference of two predictions, part of a variable's range; of means over seeds where they are
+    paired."""
+    parts = []
+    for name in names:
+        one, other = (
+            part.mean("seed") if "seed" in part.dims else part for part in (wrong.dataset[name], right.dataset[name])
+        )
+        low, high = float(other.min()), float(other.max())
+        span = high - low if high - low > 0.02 * max(abs(low), abs(high)) else max(abs(low), abs(high))
+        parts.append(float(abs(one - other).max()) / (span or 1.0))
+    return max(parts)
+
+
+def diverges(given: Draw) -> bool:
+    """Whether training leaves the finite numbers."""
+    try:
+        trained(given, given.d, range(PILOT))
+    except NotOkError as error:
+        return "diverge" in str(error) or "finite" in str(error)
+    return False
+
+
 def judged(given: Draw, plant: bool = True) -> Outcome:
     """The outcome of one draw."""
     began, count = time.process_time(), 0
 
-    def done(verdict: str, sentence: str, planted: str = "") -> Outcome:
+    def done(verdict: str, sentence: str, planted: str = "", moved: float = 0.0) -> Outcome:
         kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
-        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted)
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted, moved)
 
     try:
-        predicted(given, given.d, range(PILOT))
+        try:
+            predicted(given, given.d, range(PILOT))
+        except NotOkError as error:
+            if "diverge" in str(error) and diverges(given):
+                return done("both diverge", str(error))
+            raise
         count, names = affordable(given)
         seeds = range(count)
         runs = [trained(given, size, seeds) for size in given.sizes]
-        found = limen.compare([predicted(given, size, seeds) for size in given.sizes], runs, names)
-        planted = ""
+        right = [predicted(given, size, seeds) for size in given.sizes]
+        found = limen.compare(right, runs, names)
+        planted, moved = "", 0.0
         if plant:
             with contextlib.suppress(NotOkError):
                 wrong = [predicted(given, size, seeds, planted=True) for size in given.sizes]
                 planted = limen.compare(wrong, runs, names).verdict
-        return done(found.verdict, found.sentence, planted)
+                moved = moved_by(wrong[-1], right[-1], names)
+        return done(found.verdict, found.sentence, planted, moved)
     except InputError as error:
         return done("refused", str(error))
     except NotOkError as error:
@@ -418,13 +453,16 @@ def shrunk(given: Draw, verdict: str) -> Draw:
     return given
 
 
-def campaign(count: int, seed: int, first: int = 0, shrink: bool = True) -> list[Outcome]:
-    """Runs draws `first`..`first + count - 1` and prints what is worth knowing as it goes."""
+def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: str | None = None) -> list[Outcome]:
+    """Runs draws `first`..`first + count - 1`, prints what is worth knowing as it goes, and appends it to `lines`."""
     outcomes = []
     for number in range(first, first + count):
         given = draw(seed, number)
-        outcome = judged(given)
+        outcome = replace(judged(given), number=number)
         outcomes.append(outcome)
+        if lines is not None:
+            with open(lines, "a") as file:
+                file.write(json.dumps(vars(outcome)) + "\n")
         head = f"{number:4d} {outcome.kind:16s} {outcome.verdict:12s} planted {outcome.planted or '-':12s}"
         print(f"{head} {outcome.seconds:5.1f} s {outcome.seeds:4d} seeds  {outcome.sentence[:160]}", flush=True)
         if outcome.verdict in ("disagrees", "crash", "hang", "not ok"):
@@ -441,6 +479,11 @@ def table(outcomes: list[Outcome]) -> str:
     for name in sorted({*right, *wrong}, key=lambda name: -right[name]):
         planted = f"{wrong[name]} ({wrong[name] / judged_:.0%})" if wrong[name] else ""
         lines.append(f"| {name} | {right[name]} | {right[name] / len(outcomes):.0%} | {planted} |")
+    seen = [one for one in outcomes if one.planted and one.moved > VISIBLE]
+    caught = sum(one.planted == "disagrees" for one in seen)
+    if seen:
+        part = f"{caught} ({caught / len(seen):.0%})"
+        lines.append(f"\nPlanted where it moves the prediction by more than {VISIBLE:.0%}: {len(seen)}, found {part}.")
     seconds, seeds = (sorted(getattr(one, name) for one in outcomes) for name in ("seconds", "seeds"))
     middle = len(outcomes) // 2
     lines.append(
@@ -458,14 +501,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--json", default=None)
+    parser.add_argument("--lines", default=None, help="file to which every outcome is appended as it comes")
+    parser.add_argument("--table", default=None, help="file of such lines whose table is printed; nothing is run")
     given = parser.parse_args()
+    if given.table:
+        with open(given.table) as file:
+            print(table([Outcome(**json.loads(line)) for line in file]))
+        return
     print(f"seed {given.seed}")
-    outcomes = campaign(given.count, given.seed, given.first, not given.no_shrink)
-    print(table(outcomes))
-    if given.json:
-        with open(given.json, "w") as file:
-            json.dump([vars(outcome) for outcome in outcomes], file)
+    print(table(campaign(given.count, given.seed, given.first, not given.no_shrink, given.lines)))
 
 
 if __name__ == "__main__":
