@@ -5,8 +5,9 @@
 Every draw depends on the seed and its number alone, and every problem is treated alike: 16 pilot runs, thrown away,
 give the number of seeds for a band of 1.5% of the range (as far as 20 s of processor time and 512 seeds go); training
 at d and 2d with that many fresh seeds is compared with the theory, and with a theory whose time or learning rate is a
-tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed.
-`tests/agreement/test_campaign.py` runs a small draw.
+tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed. With
+`--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the table of such a file.
+`tests/agreement/test_campaign.py` checks draws and table.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from random_problems import Draw, draw
 
 import limen
 from limen.problem.spec import InputError, Spec
@@ -31,37 +33,8 @@ BAND = 0.015  # half-width wanted, part of the range
 SECONDS = 20.0  # of processor time for the training of one problem
 FEWEST, MOST = 32, 512  # seeds
 PLANTED = 1.1
-SMOOTH = ("tanh", "gelu", "erf", "sigmoid", "softplus", "square", "linear", "z**2-1", "tanh(z)+0.3*z", "hermite:3")
-KINKED = ("relu", "abs(z)", "relu(z)-0.2*z")
-SINGLE = (
-    "z", "z**2", "z+0.3*z**2", "tanh(z)", "relu(z)", "sign(z)", "z**3-z", "abs(z)", "heaviside(z-0.5)", "gelu(z)",
-    "erf(2*z)", "z>0.5", "sin(z)", "exp(-z**2)", "sign(z+0.3*e)", "z+0.5*z*e", "sqrt(1+z**2)", "cos(z)+0.5*z",
-)  # fmt: skip
-MULTI = (
-    "z1*z2", "z1+z2**2", "committee:2", "parity:2", "relu(z1)-0.5*relu(z2)", "tanh(z1)*z2", "z1+z1*z2", "max(z1,z2)",
-    "halfspaces:2", "committee:3", "z1+z2*z3",
-)  # fmt: skip
-LOSSES = ("square",) * 7 + ("huber:1", "pseudo-huber:1", "logistic")
-
-
-@dataclass(frozen=True)
-class Draw:
-    """A problem, the times asked for and the smaller of the two dimensions."""
-
-    problem: Spec
-    times: Any
-    d: int
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """d and 2d; tokens live in one dimension, and a spiked tensor of order three grows with its cube."""
-        if isinstance(self.problem, limen.SelfAttention | limen.PowerLawFeatures):
-            return (self.d,)
-        return (self.d, 3 * self.d // 2) if isinstance(self.problem, limen.SpikedTensor) else (self.d, 2 * self.d)
-
-    def __str__(self) -> str:
-        times = np.asarray(self.times).tolist()
-        return f"problem = {self.problem!r}\ntimes, d = {times}, {self.d}"
+# An error that moves a prediction by less, part of the range, is hidden by the resolution and twice the band wanted.
+VISIBLE = 0.04
 
 
 class NotOkError(Exception):
@@ -70,8 +43,8 @@ class NotOkError(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a draw: a verdict, `refused` with the reason, `not ok` with the status, `hang` or `crash`; and the
-    verdict on the planted theory, where there was one."""
+    """What became of a draw: a verdict, `both diverge`, `refused` with the reason, `not ok` with the status, `hang` or
+    `crash`; and the verdict on the planted theory, where there was one, with how far the error moved the prediction."""
 
     kind: str
     verdict: str
@@ -79,198 +52,8 @@ class Outcome:
     seconds: float
     seeds: int = 0
     planted: str = ""
-
-
-def draw(seed: int, number: int) -> Draw:
-    """Draw `number` of the campaign `seed`."""
-    random = np.random.default_rng([seed, number])
-    families = (one_pass, spherical, descent, entrywise, flow, kernel, power_law, single, mixture, tensor, attention)
-    chances = (0.25, 0.08, 0.24, 0.06, 0.08, 0.09, 0.03, 0.08, 0.04, 0.02, 0.03)
-    for _ in range(100):
-        family = families[random.choice(len(families), p=chances)]
-        # An invalid draw (an overlap too long for its sphere) is drawn again.
-        with contextlib.suppress(InputError):
-            return family(random)
-    raise AssertionError("no valid problem in 100 draws")
-
-
-def uniform(random: np.random.Generator, low: float, high: float) -> float:
-    """A number with three digits, so that it can be retyped."""
-    return float(f"{random.uniform(low, high):.3g}")
-
-
-def network_and_target(random: np.random.Generator, activations: tuple[str, ...], most: int = 4) -> tuple[Any, Any]:
-    """A network of small width with a random second layer and bias, and a target with or without noise."""
-    several = random.random() < 0.3
-    formula = str(random.choice(MULTI if several else SINGLE))
-    noise = uniform(random, 0.01, 0.5) if random.random() < 0.5 else 0.0
-    width = int(random.integers(1, most + 1))
-    second = tuple(uniform(random, 0.4, 1.6) for _ in range(width)) if random.random() < 0.4 else 1.0
-    bias = tuple(uniform(random, -0.4, 0.4) for _ in range(width)) if random.random() < 0.2 else 0.0
-    network = limen.network(
-        width,
-        str(random.choice(activations)),
-        second_layer=second,
-        bias=bias,
-        initial_norm=uniform(random, 0.6, 1.3) if random.random() < 0.3 else 1.0,
-        train_second_layer=bool(random.random() < 0.25),
-    )
-    return network, limen.target(formula, noise=noise)
-
-
-def some_start(random: np.random.Generator, network: Any, target: Any, warm: float = 0.7) -> Any:
-    """Overlaps of order one, with or without a Gram matrix, or a random start."""
-    if random.random() > warm:
-        return limen.RandomStart()
-    size = 0.6 * network.initial_norm / np.sqrt(target.latents)
-    overlap = np.round(random.uniform(-0.2, 1.0, (network.width, target.latents)) * size, 3)
-    if random.random() < 0.6:
-        return limen.OverlapStart(overlap)
-    rest = random.standard_normal((network.width, network.width + 3))
-    rest *= uniform(random, 0.5, 0.9) / np.linalg.norm(rest, axis=1, keepdims=True)
-    return limen.OverlapStart(overlap, np.round(overlap @ overlap.T + rest @ rest.T, 6))
-
-
-def some_loss(random: np.random.Generator, target: Any) -> str:
-    """Mostly the square loss; logistic only where labels are signs."""
-    loss = str(random.choice(LOSSES))
-    return "square" if loss == "logistic" and "sign" not in str(target.formula) else loss
-
-
-def some_inputs(random: np.random.Generator) -> limen.Inputs:
-    """Isotropic inputs, or two variances now and then."""
-    if random.random() > 0.2:
-        return limen.Inputs()
-    part, ratio = uniform(random, 0.3, 0.7), uniform(random, 0.1, 0.7)
-    large = 1.0 / (part + (1.0 - part) * ratio)
-    return limen.Inputs(variances=(large, ratio * large), fractions=(part, 1.0 - part))
-
-
-def one_pass(random: np.random.Generator) -> Draw:
-    """One-pass SGD, with momentum, batches or inputs of two variances now and then."""
-    network, target = network_and_target(random, SMOOTH[:-1] + KINKED)
-    batch = int(random.choice([1, 1, 1, 4]))
-    momentum = uniform(random, 0.2, 0.8) if random.random() < 0.1 else 0.0
-    algorithm = limen.OnePassSGD((1.0 - momentum) * uniform(random, 0.1, 0.8), batch=batch, momentum=momentum)
-    start, inputs = some_start(random, network, target), some_inputs(random)
-    problem = limen.TwoLayer(target, network, algorithm, None, some_loss(random, target), start, inputs=inputs)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(100, 201)))
-
-
-def spherical(random: np.random.Generator) -> Draw:
-    """SGD on the sphere."""
-    network, target = network_and_target(random, SMOOTH[:-1] + KINKED, 2)
-    algorithm = limen.SphericalSGD(uniform(random, 0.1, 0.6))
-    problem = limen.TwoLayer(target, network, algorithm, start=some_start(random, network, target))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(100, 201)))
-
-
-def descent(random: np.random.Generator) -> Draw:
-    """Full-batch gradient descent, with momentum, weight decay or mini-batches now and then."""
-    network, target = network_and_target(random, SMOOTH[:-1] + KINKED[:1], 3)
-    extra: dict[str, Any] = {}
-    if random.random() < 0.2:
-        extra["weight_decay"] = uniform(random, 0.01, 0.2)
-    if random.random() < 0.2:
-        extra["momentum"] = uniform(random, 0.2, 0.8)
-    if random.random() < 0.15:
-        extra["batch_fraction"] = 0.5
-    if not extra and random.random() < 0.25:
-        extra["spherical"] = True
-    algorithm = limen.GradientDescent(uniform(random, 0.1, 0.6) * network.width, **extra)
-    problem = limen.TwoLayer(
-        target,
-        network,
-        algorithm,
-        uniform(random, 2.0, 9.0),
-        some_loss(random, target),
-        some_start(random, network, target),
-        inputs=some_inputs(random),
-    )
-    return Draw(problem, int(random.integers(5, 13)), int(random.integers(100, 201)))
-
-
-def entrywise(random: np.random.Generator) -> Draw:
-    """Adam and the soft sign."""
-    network, target = network_and_target(random, SMOOTH[:5], 2)
-    step, start = uniform(random, 0.05, 0.2), some_start(random, network, target, warm=1.0)
-    if random.random() < 0.7:
-        algorithm: Any = limen.Adam(step, uniform(random, 0.0, 0.9), uniform(random, 0.5, 0.99), 0.1)
-    else:
-        algorithm = limen.SignDescent(step, 0.2)
-    problem = limen.TwoLayer(target, network, algorithm, uniform(random, 2.0, 6.0), "square", start)
-    return Draw(problem, int(random.integers(5, 11)), int(random.integers(100, 201)))
-
-
-def flow(random: np.random.Generator) -> Draw:
-    """Gradient flow on the sphere."""
-    network, target = network_and_target(random, SMOOTH[:6], 3)
-    network = limen.network(network.width, network.activation, train_second_layer=network.train_second_layer)
-    overlap = limen.OverlapStart(uniform(random, 0.1, 0.6) / target.latents**0.5)
-    problem = limen.TwoLayer(target, network, limen.GradientFlow(), uniform(random, 2.0, 6.0), "square", overlap)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(80, 151)))
-
-
-def kernel(random: np.random.Generator) -> Draw:
-    """Ridge regression and random features."""
-    noise, ridge = uniform(random, 0.05, 0.6), uniform(random, 0.01, 0.5)
-    times = np.linspace(0.0, uniform(random, 2.0, 10.0), 6)
-    if random.random() < 0.5:
-        return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 150)
-    activation = str(random.choice(("tanh", "relu", "erf", "gelu")))
-    problem = limen.RandomFeatures(
-        uniform(random, 0.5, 3.0), uniform(random, 0.7, 4.0), activation, ridge=ridge, noise=noise
-    )
-    return Draw(problem, times, 100)
-
-
-def power_law(random: np.random.Generator) -> Draw:
-    """SGD on features of a power law."""
-    features = int(random.integers(20, 61))
-    alpha, beta = uniform(random, 0.3, 1.5), uniform(random, 0.2, 1.2)
-    trace = float((np.arange(1, 4 * features + 1) ** (-2.0 * alpha)).sum())
-    rate = float(f"{uniform(random, 0.1, 0.6) / (trace + 2.0):.3g}")
-    problem = limen.PowerLawFeatures(alpha, beta, features, 4 * features, uniform(random, 0.0, 0.2), rate)
-    return Draw(problem, np.unique(np.geomspace(1, 400, 8).astype(int)), features)
-
-
-def attention(random: np.random.Generator) -> Draw:
-    """Tokens under self-attention in a high dimension."""
-    tokens, dim = int(random.integers(4, 17)), int(random.integers(1000, 3001))
-    problem = limen.SelfAttention(uniform(random, 0.0, 3.0), tokens, dim, normalized=bool(random.random() < 0.7))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 6.0), 8), dim)
-
-
-def single(random: np.random.Generator) -> Draw:
-    """One unit vector on the sphere: single-index, online PCA, a mixture of two."""
-    start = limen.OverlapStart(uniform(random, 0.1, 0.7)) if random.random() < 0.6 else limen.RandomStart()
-    step, choice = uniform(random, 0.1, 0.6), random.integers(3)
-    if choice == 0:
-        link = str(random.choice(("relu", "tanh", "z**2", "gelu", "erf")))
-        problem: Spec = limen.SingleIndex(link, noise=uniform(random, 0.0, 0.3), step=0.3 * step, start=start)
-    elif choice == 1:
-        problem = limen.OnlinePCA(uniform(random, 0.5, 3.0), step, start)
-    else:
-        problem = limen.BinaryMixture(uniform(random, 0.55, 0.9), step, start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(100, 201)))
-
-
-def mixture(random: np.random.Generator) -> Draw:
-    """Gaussian mixtures and the XOR of four."""
-    penalty, step = uniform(random, 0.03, 0.2), uniform(random, 0.3, 1.0)
-    if random.random() < 0.5:
-        problem: Spec = limen.GaussianMixture(int(random.integers(2, 4)), uniform(random, 2.0, 10.0), penalty, step)
-    else:
-        problem = limen.XorMixture(4, uniform(random, 2.0, 10.0), penalty, step)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(100, 201)))
-
-
-def tensor(random: np.random.Generator) -> Draw:
-    """A spiked matrix or tensor of order three."""
-    order = int(random.integers(2, 4))
-    start = limen.OverlapStart(uniform(random, 0.5, 0.9))
-    problem = limen.SpikedTensor(order, uniform(random, 2.0, 5.0), uniform(random, 0.1, 0.6), start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.05, 0.3), 6), 60 if order == 2 else 24)
+    moved: float = 0.0
+    number: int = -1
 
 
 def faster(problem: Spec) -> Spec | None:
@@ -360,26 +143,56 @@ def affordable(given: Draw) -> tuple[int, list[str]]:
     return int(np.clip(min(wanted, SECONDS / cost), FEWEST, MOST)), names
 
 
+def moved_by(wrong: Any, right: Any, names: list[str]) -> float:
+    """The largest difference of two predictions, part of a variable's range; of means over seeds where they are
+    paired."""
+    parts = []
+    for name in names:
+        one, other = (
+            part.mean("seed") if "seed" in part.dims else part for part in (wrong.dataset[name], right.dataset[name])
+        )
+        low, high = float(other.min()), float(other.max())
+        span = high - low if high - low > 0.02 * max(abs(low), abs(high)) else max(abs(low), abs(high))
+        parts.append(float(abs(one - other).max()) / (span or 1.0))
+    return max(parts)
+
+
+def diverges(given: Draw) -> bool:
+    """Whether training leaves the finite numbers."""
+    try:
+        trained(given, given.d, range(PILOT))
+    except NotOkError as error:
+        return "diverge" in str(error) or "finite" in str(error)
+    return False
+
+
 def judged(given: Draw, plant: bool = True) -> Outcome:
     """The outcome of one draw."""
     began, count = time.process_time(), 0
 
-    def done(verdict: str, sentence: str, planted: str = "") -> Outcome:
+    def done(verdict: str, sentence: str, planted: str = "", moved: float = 0.0) -> Outcome:
         kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
-        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted)
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted, moved)
 
     try:
-        predicted(given, given.d, range(PILOT))
+        try:
+            predicted(given, given.d, range(PILOT))
+        except NotOkError as error:
+            if "diverge" in str(error) and diverges(given):
+                return done("both diverge", str(error))
+            raise
         count, names = affordable(given)
         seeds = range(count)
         runs = [trained(given, size, seeds) for size in given.sizes]
-        found = limen.compare([predicted(given, size, seeds) for size in given.sizes], runs, names)
-        planted = ""
+        right = [predicted(given, size, seeds) for size in given.sizes]
+        found = limen.compare(right, runs, names)
+        planted, moved = "", 0.0
         if plant:
             with contextlib.suppress(NotOkError):
                 wrong = [predicted(given, size, seeds, planted=True) for size in given.sizes]
                 planted = limen.compare(wrong, runs, names).verdict
-        return done(found.verdict, found.sentence, planted)
+                moved = moved_by(wrong[-1], right[-1], names)
+        return done(found.verdict, found.sentence, planted, moved)
     except InputError as error:
         return done("refused", str(error))
     except NotOkError as error:
@@ -418,13 +231,16 @@ def shrunk(given: Draw, verdict: str) -> Draw:
     return given
 
 
-def campaign(count: int, seed: int, first: int = 0, shrink: bool = True) -> list[Outcome]:
-    """Runs draws `first`..`first + count - 1` and prints what is worth knowing as it goes."""
+def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: str | None = None) -> list[Outcome]:
+    """Runs draws `first`..`first + count - 1`, prints what is worth knowing as it goes, and appends it to `lines`."""
     outcomes = []
     for number in range(first, first + count):
         given = draw(seed, number)
-        outcome = judged(given)
+        outcome = replace(judged(given), number=number)
         outcomes.append(outcome)
+        if lines is not None:
+            with open(lines, "a") as file:
+                file.write(json.dumps(vars(outcome)) + "\n")
         head = f"{number:4d} {outcome.kind:16s} {outcome.verdict:12s} planted {outcome.planted or '-':12s}"
         print(f"{head} {outcome.seconds:5.1f} s {outcome.seeds:4d} seeds  {outcome.sentence[:160]}", flush=True)
         if outcome.verdict in ("disagrees", "crash", "hang", "not ok"):
@@ -441,6 +257,11 @@ def table(outcomes: list[Outcome]) -> str:
     for name in sorted({*right, *wrong}, key=lambda name: -right[name]):
         planted = f"{wrong[name]} ({wrong[name] / judged_:.0%})" if wrong[name] else ""
         lines.append(f"| {name} | {right[name]} | {right[name] / len(outcomes):.0%} | {planted} |")
+    seen = [one for one in outcomes if one.planted and one.moved > VISIBLE]
+    caught = sum(one.planted == "disagrees" for one in seen)
+    if seen:
+        part = f"{caught} ({caught / len(seen):.0%})"
+        lines.append(f"\nPlanted where it moves the prediction by more than {VISIBLE:.0%}: {len(seen)}, found {part}.")
     seconds, seeds = (sorted(getattr(one, name) for one in outcomes) for name in ("seconds", "seeds"))
     middle = len(outcomes) // 2
     lines.append(
@@ -458,14 +279,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--no-shrink", action="store_true")
-    parser.add_argument("--json", default=None)
+    parser.add_argument("--lines", default=None, help="file to which every outcome is appended as it comes")
+    parser.add_argument("--table", default=None, help="file of such lines whose table is printed; nothing is run")
     given = parser.parse_args()
+    if given.table:
+        with open(given.table) as file:
+            print(table([Outcome(**json.loads(line)) for line in file]))
+        return
     print(f"seed {given.seed}")
-    outcomes = campaign(given.count, given.seed, given.first, not given.no_shrink)
-    print(table(outcomes))
-    if given.json:
-        with open(given.json, "w") as file:
-            json.dump([vars(outcome) for outcome in outcomes], file)
+    print(table(campaign(given.count, given.seed, given.first, not given.no_shrink, given.lines)))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import limen
 from limen.problem import OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.theory.one_pass import fluctuations as noise_module
 from limen.theory.one_pass.diffusion import sphere_diffusion
@@ -98,3 +99,12 @@ def test_steps_of_the_sphere_diffusion_are_of_second_order():
     found = sphere_diffusion(0.1, 1e-4, 0.2, 4 * 10**9, times, 4).dataset.overlap.values[:, :, 0, 0]
     exact = np.sqrt(square_overlap(np.array([0.1]), 1e-4, 0.2, times))
     assert np.abs(found - exact).max() < 1e-4
+
+
+def test_steps_do_not_follow_single_points_across_a_kink():
+    """Averages over frozen points jump where one crosses the kink; finer steps cost more than they change."""
+    problem = TwoLayer(target("z"), network(1, "relu", bias=0.1), OnePassSGD(0.4), start=OverlapStart(0.5))
+    usual, fine = (limen.predict(problem, [0.0, 1.0, 2.0], tolerance=tolerance) for tolerance in (None, 1e-5))
+    assert usual.statistics["steps"] < 0.5 * fine.statistics["steps"]
+    for name in ("overlap", "gram", "test_loss"):
+        assert np.abs(usual.dataset[name] - fine.dataset[name]).max() < 1e-3
