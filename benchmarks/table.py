@@ -189,7 +189,7 @@ CALLS = (
     Call("descent with responses, 320 steps", 16.0, "80 steps: T² is 16", PATHS),
     Call("Hessian, 6464 parameters, one probe of 100 steps", 3.0, "products of 100 gradients", HESSIAN),
     Call("attention field, 64 systems of 32 x 128", 1.3, "its products and exponentials in NumPy", ATTENTION),
-    Call("50 lone points of random features", 1.0, "10,000 points at once", POINT),
+    Call("50 lone points of random features", 2.5, "10,000 points at once", POINT),
 )
 
 HARNESS = """

@@ -21,23 +21,29 @@ def command(*arguments: str, store: Path, timeout: float = 120.0) -> subprocess.
     return subprocess.run([*LIMEN, *arguments], capture_output=True, text=True, env=environment, timeout=timeout)
 
 
+def children_seconds() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return tmp_path_factory.mktemp("cli-store")
 
 
 def test_help_is_instant(store):
+    # Processor time of the child: other work on the machine does not count.
     times = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = children_seconds()
         done = command("--help", store=store)
-        times.append(time.perf_counter() - began)
+        times.append(children_seconds() - began)
     assert done.returncode == 0
     assert min(times) < 0.4
 
 
 def test_import_is_instant():
-    script = "import time; t = time.perf_counter(); import limen; print(time.perf_counter() - t)"
+    script = "import time; t = time.process_time(); import limen; print(time.process_time() - t)"
     times = [
         float(subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout) for _ in range(3)
     ]

@@ -198,6 +198,6 @@ def test_what_is_refused():
 
 
 def test_tabulating_tanh_is_fast():
-    start = time.perf_counter()
+    start = time.process_time()
     tabulated_dual("tanh")(0.3)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0

@@ -144,6 +144,6 @@ def test_what_is_refused():
 
 def test_gelu_is_fast_once_compiled():
     hermite_coefficients("gelu", 40)
-    start = time.perf_counter()
+    start = time.process_time()
     hermite_coefficients("gelu", 40)
-    assert time.perf_counter() - start < 0.05
+    assert time.process_time() - start < 0.05

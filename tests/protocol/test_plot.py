@@ -113,7 +113,7 @@ def test_what_the_theory_cannot_tell_apart_is_one_line_and_the_mean_of_its_point
     np.testing.assert_allclose(marks(panel, Points)[0].y, expected)
 
 
-@pytest.mark.parametrize("ends", [(15.0, 450.0), (0.03, 0.5), (2.0, 40.0)])
+@pytest.mark.parametrize("ends", [(15.0, 450.0), (0.03, 0.5), (2.0, 40.0), (0.2, 0.4)])
 def test_labels_of_a_short_logarithmic_axis_do_not_touch(ends):
     at = np.geomspace(*ends, 9)
     canvas = draw(Figure([Panel("x", "y", [Line(at, at)], x_scale="log")]))

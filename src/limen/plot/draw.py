@@ -12,7 +12,7 @@ from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
 from limen.plot.placing import Drawn, place_above, place_beside, place_legend
@@ -138,16 +138,22 @@ def _within(limits: tuple[float, float], value: float) -> bool:
 
 
 def _label_short_log(axis: Axis) -> None:
-    """Over less than a decade and a half, and where a single power of ten is seen, 1, 2 and 5 times powers of ten:
-    matplotlib's own labels would overlap."""
+    """Over less than a decade and a half, and where a single power of ten is seen, 1, 2 and 5 times powers of ten, or
+    more of them where there are too few: matplotlib's own labels would overlap."""
     low, high = sorted(axis.get_view_interval())
     if axis.get_scale() != "log" or not low > 0.0:
         return
-    powers = np.floor(np.log10(high)) - np.ceil(np.log10(low)) + 1
-    if high < 30.0 * low or powers < 2:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axis.set_minor_formatter(NullFormatter())
+    powers = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+    if high >= 30.0 * low and np.sum((powers >= low) & (powers <= high)) >= 2:
+        return
+    for multiples in ((1, 2, 5), (1, 2, 3, 4, 5, 7), np.arange(10, 100, 5) / 10):
+        ticks = np.outer(powers, multiples).ravel()
+        ticks = ticks[(ticks >= low) & (ticks <= high)]
+        if ticks.size >= 3:
+            break
+    axis.set_major_locator(FixedLocator(ticks.tolist()))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _counts(panel: Panel) -> bool:
