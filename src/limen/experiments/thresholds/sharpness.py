@@ -47,7 +47,7 @@ class Sharpness(Experiment):
     summary: ClassVar[str] = "The curvature grows along training, up to what the step can bear and beyond."
     citations: ClassVar[tuple[str, ...]] = ("cohen2021", "montanari2026", "celentano2021")
     # By a pilot of twelve seeds: with so many the band leaves a verdict.
-    default_seeds: ClassVar[int] = 128
+    default_seeds: ClassVar[int] = 72
     compared: ClassVar[tuple[str, ...] | None] = ("stability", "train_loss")
     quick: ClassVar[dict[str, object]] = {"d": 120, "steps": 4, "step": (0.25, 0.5)}
     quick_seeds: ClassVar[int] = 40
