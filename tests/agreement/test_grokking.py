@@ -132,6 +132,26 @@ def test_larger_dimensions_escape_less_and_later():
     assert 1.0 > linear[0] > linear[1] > linear[2] > 0.0
 
 
+def test_runs_that_never_escape_are_no_failure():
+    found = limen.descent.average_run(problem(2.0), 4, 400, 32, 256)
+    assert found.ok, found.status
+    assert np.isinf(found.dataset.escape_time.values).all()
+
+
+def test_starts_that_are_shared_out_have_the_law_of_random_ones():
+    """Lengths are exact, overlaps have variance 1/d, neurons keep what they share beside the target."""
+    pair = problem(network=limen.network(2, "gelu"))
+    normals = np.random.default_rng(0).standard_normal((400, 2))
+    placed = []
+    for row in range(400):
+        own = finite_dimension.start_overlaps(pair, 20, row)
+        overlap, gram = finite_dimension._placed(pair, 20, row, *own, normals[row])
+        np.testing.assert_allclose(np.diag(gram), 1.0)
+        assert (np.sign(overlap[:, 0]) == np.sign(normals[row])).all()
+        placed.append([*overlap[:, 0] ** 2, gram[0, 1] ** 2])
+    np.testing.assert_allclose(np.mean(placed, axis=0), 1.0 / 20.0, rtol=0.2)
+
+
 def test_quantiles_and_means_of_runs():
     options: dict[str, Any] = {"d": 200, "paths": 1024, "seeds": 32}
     curves = limen.descent.finite_size(problem(20.0), 12, quantiles=(0.2, 0.5, 0.9), **options).dataset
