@@ -45,6 +45,31 @@ def test_only_hard_directions():
     small.figure(theory, simulation)
 
 
+def test_fluctuations_in_a_wider_network():
+    """Two different neurons: each has its easy overlap, and they share the noise of the sample."""
+    pair = {"width": 2, "second_layer": (1.5, -1.0), "step": 2.0, "d": 200, "steps": 4, "runs": 100}
+    small = HardDirections(**pair)
+    theory, simulation = small.theory(), runs(small, 12)
+    assert small.compare(theory, simulation).verdict != "disagrees"
+    # Planted: the two neurons exchanged.
+    exchanged = theory.dataset.assign(easy_overlap=theory.dataset.easy_overlap[:, ::-1])
+    assert small.compare(replace(theory, dataset=exchanged), simulation)["easy_overlap"].verdict == "disagrees"
+    small.figure(theory, simulation)
+
+
+def test_the_block_of_one_neuron_of_several():
+    pair = {"width": 2, "second_layer": (1.5, -1.0), "step": 1.0, "d": 150, "times": (0, 3), "samples_per_dim": (6,)}
+    small = HessianSpectrum(neuron=1, **pair)
+    theory, simulation = small.theory(), runs(small, 12)
+    assert small.compare(theory, simulation).verdict != "disagrees"
+    # Planted: the block of the other neuron.
+    other = replace(HessianSpectrum(neuron=0, **pair).theory(), spec=simulation.spec)
+    assert small.compare(other, simulation)["eigenvalue"].verdict == "disagrees"
+    # Its witness of a threshold.
+    wide = FeatureThreshold(width=2, second_layer=(1.5, -1.0), step=2.0, d=150, steps=2, ratios=(4, 8))
+    assert wide.compare(wide.theory(), runs(wide, 12)).verdict != "disagrees"
+
+
 @pytest.mark.slow
 def test_spectra_along_training():
     small = HessianSpectrum(d=150, times=(0, 4), samples_per_dim=(4, 12))
@@ -76,6 +101,7 @@ def test_the_witness_of_a_threshold():
         (lambda: HardDirections(target="z + z**2").theory(), "target must have a hard direction"),
         (lambda: HessianSpectrum(times=(4, 2)), "times must be one to six ascending numbers"),
         (lambda: HessianSpectrum(times=(0.5,)), "times must be whole numbers of steps"),
+        (lambda: HessianSpectrum(width=2, neuron=2), "neuron must be a whole number from 0 to 1"),
         (lambda: HessianSpectrum(samples_per_dim=(0.5, 2)), "samples_per_dim must lie between 1 and 100"),
         (lambda: HessianSpectrum(target="z").simulate(0), "target must have a hard direction"),
         (lambda: FeatureThreshold(ratios=(2,)), "ratios must be 2 to 20 ascending numbers"),

@@ -27,6 +27,8 @@ LEVELS = np.linspace(0.04, 0.96, 24)
 POINTS, BINS = 241, 48
 # Alignments above this many times $d^{-1/3}$, the width of the critical window, belong to outliers clear of the bulk.
 CLEAR = 2.5
+# A smaller part of a hard direction in the unstable eigenspace is none.
+LEAST = 0.01
 # Up to this dimension all eigenvalues are computed, beyond it Gauss rules by Lanczos: steps, and random vectors.
 LARGEST_DENSE, LANCZOS_STEPS, PROBES = 2000, 100, 4
 CAVEAT = "At finite d the unstable share is low: by 4% of its range at d = 240, and less as d grows."
@@ -205,11 +207,12 @@ class HessianSpectrum(Experiment):
         return {"samples_per_dim": list(self.samples_per_dim), "time": list(self.times), "level": LEVELS}
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
-        """Cases without an outlier clear of the bulk count as 0 on both sides."""
+        """Cases without an outlier clear of the bulk count as 0 on both sides, and so do shares below a hundredth."""
         clear = theory.dataset.alignment > CLEAR * self.d ** (-1.0 / 3.0)
 
         def seen(result: Result) -> Result:
             parts = {name: result.dataset[name].where(clear, 0.0) for name in ("outlier", "alignment")}
+            parts["unstable_share"] = result.dataset.unstable_share.where(theory.dataset.unstable_share > LEAST, 0.0)
             return replace(result, dataset=result.dataset.assign(parts))
 
         return compare(seen(theory), seen(simulation), self.compared)

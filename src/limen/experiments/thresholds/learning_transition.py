@@ -69,7 +69,7 @@ class LearningTransition(Experiment):
     samples_per_dim: NumberList = Field((3.0, 5.0, 7.0, 9.0, 12.0), description="samples per dimension δ = n/d")
     step: float = Field(1.2, gt=0.0, le=100.0, description="step η")
     steps: int = Field(50, ge=1, le=200, description="steps of gradient descent")
-    runs: int = Field(192, ge=32, le=4096, description="runs of the theory at each number of samples and each size")
+    runs: int = Field(256, ge=32, le=4096, description="runs of the theory at each number of samples and each size")
     sizes: NumberList = Field((40.0, 100.0), description="dimensions d of the inputs")
 
     @model_validator(mode="after")

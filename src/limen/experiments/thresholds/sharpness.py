@@ -21,7 +21,7 @@ from limen.simulation.thresholds.trained_hessian import trained_top
 from limen.theory.thresholds.sharpness import sharpness
 
 PATHS, SCRAMBLES = 4096, 5
-RANKS, MOST_TIMES = 2, 11
+RANKS, MOST_TIMES = 2, 7
 
 
 class Sharpness(Experiment):
@@ -32,23 +32,24 @@ class Sharpness(Experiment):
     known on the paths of the mean-field equations, and its eigenvalues outside the bulk lean on the directions that
     training has taken (target, start, the gradients) and on the second layer.
 
-    What to see: the network grows to fit the labels, and the curvature with it. With a short step it grows freely. With
-    a long one it is stopped at the edge: iterates swing across the valley, from a place that is too curved for the
-    step to one that is not and back, which costs train loss for good. The step in between shows that crossing the
-    edge is not felt at once: a swing has to grow first, from what little there is of it. Runs at finite $d$ begin to
-    swing at slightly different moments; the comparison is made at $d/2$ and $d$ and allows the part that falls
-    between them. Where $\lambda_1$ is no outlier but the edge of the bulk (`--activation tanh`), it lies
-    $O(d^{-2/3})$ below its limit. Source: Cohen et al. 2021 for the phenomenon; Montanari & Wang 2026 for the dynamics;
-    the outliers along what training has taken are derived here.
+    What to see: the network grows to fit the labels, and the curvature with it. With a short step it stays below the
+    edge; with the longest it passes it, and that is not felt at once: a swing across the valley has to grow first,
+    from what little there is of it. `--step 0.7 --steps 42` shows it grown: iterates go back and forth between a
+    place that is too curved for the step and one that is not, which costs train loss for good. While it sets in
+    (steps 8 to 20) runs differ in its moment, and their mean at $d=300$ is up to 7% of the range below the line,
+    which is one run at $d=\infty$. The comparison is made at $d/2$ and $d$. Where $\lambda_1$ is no outlier but the
+    edge of the bulk (`--activation tanh`), it lies $O(d^{-2/3})$ below its limit. Source: Cohen et al. 2021 for the
+    phenomenon; Montanari & Wang 2026 for the dynamics; the outliers along what training has taken are derived here.
     """
 
     name: ClassVar[str] = "sharpness"
     source: ClassVar[str] = "Feature-learning phase transitions"
-    summary: ClassVar[str] = "The curvature grows until the step is too long for it, and stays there."
+    summary: ClassVar[str] = "The curvature grows along training, up to what the step can bear and beyond."
     citations: ClassVar[tuple[str, ...]] = ("cohen2021", "montanari2026", "celentano2021")
-    default_seeds: ClassVar[int] = 96
+    # By a pilot of twelve seeds: with so many the band leaves a verdict.
+    default_seeds: ClassVar[int] = 72
     compared: ClassVar[tuple[str, ...] | None] = ("stability", "train_loss")
-    quick: ClassVar[dict[str, object]] = {"d": 120, "steps": 4, "step": (0.3, 0.9)}
+    quick: ClassVar[dict[str, object]] = {"d": 120, "steps": 4, "step": (0.25, 0.5)}
     quick_seeds: ClassVar[int] = 40
 
     target: str = Field("3*relu(z)", description="target: a name or a formula in z1, z2, ...")
@@ -59,9 +60,9 @@ class Sharpness(Experiment):
     second_layer: NumberList = Field((1.0,), description="second layer a at the start: one number, or one per neuron")
     train_second_layer: bool = Field(True, description="train the second layer too")
     samples_per_dim: float = Field(12.0, ge=1.0, le=100.0, description="samples per dimension δ = n/d")
-    step: NumberList = Field((0.25, 0.5, 0.7), description="steps η, one curve each")
+    step: NumberList = Field((0.25, 0.35, 0.5), description="steps η, one curve each")
     momentum: float = Field(0.0, ge=0.0, lt=1.0, description="momentum β of the heavy ball")
-    steps: int = Field(42, ge=1, le=200, description="steps of gradient descent")
+    steps: int = Field(30, ge=1, le=200, description="steps of gradient descent")
     d: int = Field(300, ge=20, le=2_000, description="dimension of the inputs; half of it is run too")
 
     @model_validator(mode="after")
@@ -84,7 +85,7 @@ class Sharpness(Experiment):
         )
 
     def times(self) -> np.ndarray:
-        """Up to eleven steps, even and odd ones: the swing has period two."""
+        """Up to seven steps, even and odd ones: the swing has period two."""
         return np.unique(np.rint(np.linspace(0.0, self.steps, min(self.steps + 1, MOST_TIMES))))
 
     def sizes(self) -> tuple[int, int]:

@@ -20,7 +20,7 @@ from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
 from limen.gaussian.start_weights import start_overlaps
 from limen.link import hard_subspace
 from limen.precision import in_double
-from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
@@ -62,9 +62,9 @@ def runs(
     Any width, any number of hard directions, kinked activations, every linear update rule. `paths` points a run, a
     power of two; by default 4096, or as many as keep their error in the drift of a hard overlap below a tenth of the
     fluctuation of a sample. Every row has points of its own, so that their errors average out over rows.
-    With `even_sets` the rows are cut into so many sets, and the luck of the first steps is shared out evenly among the
-    rows of a set (Sobol normals): each row has the same law, and means over a set have a smaller error, which shows
-    between sets.
+    With `even_sets` the rows are cut into so many sets, and random starts and the luck of the first steps are shared
+    out evenly among the rows of a set (Sobol normals): each row has the same law, and means over a set have a smaller
+    error, which shows between sets; starts are then not those of the simulations.
     Cost of a row: $O(N(mT)^2)$ operations, 0.05 s for 50 steps of one neuron.
     """
     grid, dimension = time_grid(times, counts_steps=True), whole("d", d)
@@ -99,11 +99,19 @@ def run_rows(
     seed: int,
     decisive: np.ndarray | None = None,
 ) -> Runs:
-    """Trainings at dimension d side by side: the starts of the simulations of seeds `rows`, samples of their own;
-    `decisive` (rows, c) are the first standard normals of those samples' luck."""
+    """Trainings at dimension d side by side: the starts of the simulations of seeds `rows`, samples of their own.
+
+    `decisive` (rows, c): standard normals in place of drawn ones; for the overlaps of random starts, neuron by neuron,
+    then the first of those samples' luck.
+    """
     algorithm = problem.algorithm
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
     starts = [start_overlaps(problem, d, row) for row in rows]
+    if decisive is not None:
+        given, decisive = np.split(decisive, [_start_normals(problem)], axis=1)
+        starts = [
+            _placed(problem, d, row, *one, normals) for row, one, normals in zip(rows, starts, given, strict=True)
+        ]
     start = np.stack([np.concatenate([m, square_root(q - m @ m.T)], axis=1) for m, q in starts])
     randoms = numpy_generators(rows, d, f"sample of the theory {seed}")
     luck = np.stack([random.standard_normal(paths, np.float32) for random in randoms])
@@ -116,14 +124,16 @@ def run_rows(
 
 
 def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed: int) -> np.ndarray:
-    r"""Standard normals (rows, c) for the first directions of luck: even within each of `sets` sets of rows.
+    r"""Standard normals (rows, c) for random starts and the first directions of luck: even within each of `sets` sets
+    of rows.
 
-    The first is the luck of the train loss. Sobol points are most even along their first coordinates: the next ones are
-    turned to what decides an escape. While overlaps are small they are linear in the luck, and a regression over a few
-    pilot rows shows the combinations.
+    Sobol points are most even along their first coordinates. The very first is the luck of the train loss; the next
+    ones are turned to what decides an escape. While overlaps are small they are linear in start and luck, and a
+    regression over a few pilot rows shows the combinations.
     """
     latents, width = problem.target.latents, problem.network.width
-    count = 1 + min(DECISIVE, steps * width * latents)
+    started = _start_normals(problem)
+    count = started + 1 + min(DECISIVE, steps * width * latents)
     early = min(steps, DECISIVE)
     luck = sobol_normals(PILOTS, count, 100_003 * seed + 76_000)
     paths = max(1024, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
@@ -133,8 +143,10 @@ def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed:
     # Rows that have escaped already are not linear any more: they count as much as a typical one.
     typical = np.median(np.abs(overlap), axis=0)
     slopes = np.linalg.lstsq(luck, np.clip(overlap, -typical, typical), rcond=None)[0]
-    turn = np.eye(count)
-    turn[1:, 1:] = np.linalg.svd(slopes[1:], full_matrices=True)[0]
+    # Rows: the starts, the luck of the train loss, that of the forces. Columns: the luck of the train loss first.
+    turned, turn = np.delete(np.arange(count), started), np.zeros((count, count))
+    turn[started, 0] = 1.0
+    turn[turned, 1:] = np.linalg.svd(slopes[turned], full_matrices=True)[0]
     parts = np.array_split(np.arange(rows), sets)
     size = 2 ** int(np.ceil(np.log2(max(len(parts[0]), 2))))
     return (
@@ -143,6 +155,27 @@ def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed:
         )
         @ turn.T
     )
+
+
+def _start_normals(problem: TwoLayer) -> int:
+    """How many normals decide the overlaps of a start: none where it is given."""
+    return 0 if isinstance(problem.start, OverlapStart) else problem.network.width * problem.target.latents
+
+
+def _placed(
+    problem: TwoLayer, d: int, row: int, overlap: np.ndarray, gram: np.ndarray, normals: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A random start whose components along the target are these normals: overlaps and Gram matrix, of the same law;
+    what neurons share beside the target is as drawn."""
+    if normals.size == 0:
+        return overlap, gram
+    m, k = overlap.shape
+    along, norm = normals.reshape(m, k), problem.network.initial_norm
+    rest = numpy_generators([row], d, "length of the start")[0].chisquare(d - k, m)
+    placed = norm * along / np.sqrt((along**2).sum(axis=1) + rest)[:, None]
+    shared = gram - overlap @ overlap.T
+    scale = np.sqrt((norm**2 - (placed**2).sum(axis=1)) / np.diag(shared))
+    return placed, placed @ placed.T + scale[:, None] * shared * scale
 
 
 def side_by_side(problem: TwoLayer, steps: int, paths: int) -> int:

@@ -78,7 +78,8 @@ def without_responses(problem: TwoLayer) -> str | None:
     if problem.network.activation.kinks:
         label = problem.network.activation.label
         return (
-            f"it needs a twice differentiable activation, and {label} has a kink: take a smooth one (gelu, softplus)."
+            f"it needs a twice differentiable activation, and {label} has a kink, where its second derivative, and so "
+            f"a response or a Hessian, is not defined: take a smooth one (gelu, softplus)."
         )
     return beyond_plain(problem.algorithm)
 
