@@ -41,6 +41,7 @@ def linear_neuron(decay: float) -> limen.TwoLayer:
     )
 
 
+@pytest.mark.slow
 def test_free_flow_with_decay_is_ridge_regression():
     found, exact = limen.predict(linear_neuron(LAMBDA), TIMES), ridge_flow()
     assert found.ok and found.method == "small-steps"
@@ -50,6 +51,7 @@ def test_free_flow_with_decay_is_ridge_regression():
     assert np.abs(found.dataset.overlap.values.ravel() - wrong["overlap"]).max() > 2e-2
 
 
+@pytest.mark.slow
 def test_trained_ridge_regression_has_the_closed_form():
     run, exact = limen.simulate(linear_neuron(LAMBDA), TIMES, d=200, seeds=8), ridge_flow()
     means = run.dataset.mean("seed")
