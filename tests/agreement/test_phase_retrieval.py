@@ -68,7 +68,7 @@ def simulation():
 
 
 def test_theory_agrees_with_sgd(simulation):
-    # 160 runs know the curve to about 8%; they must not contradict it, and its time average must be sharp.
+    # Hitting times spread by order one: the runs must not contradict the curve, and the twins below must be seen.
     assert EXPERIMENT.compare(EXPERIMENT.theory(SEEDS), simulation).verdict != "disagrees"
 
 

@@ -46,9 +46,8 @@ class LargeNetworks(Experiment):
     What to see, with a trained second layer and a signal: every width interpolates in the end although there are more
     parameters than samples, at $t\sim m$ from $a_0=O(1)$ and at $t=O(1)$ from $a_0\sim\sqrt m$. Stopped at the right
     time the mean-field start is the better the wider it is; the lazy one is worse at every time and width. So: size
-    does no harm, laziness and late stopping do. With a second layer that is fixed (`--no-trained`) a wide mean-field
-    network never interpolates, and stays good; without signal (`--no-signal`) every fit is overfitting, and the best
-    stop is the start.
+    does no harm, laziness and late stopping do. `--no-trained` keeps the second layer where it starts, `--no-signal`
+    makes the labels pure noise.
 
     The theory is exact for the Gaussian model, which is compared at a small width in two dimensions until nine tenths
     of the train loss are gone; real networks stand beside it and fit noise more slowly.

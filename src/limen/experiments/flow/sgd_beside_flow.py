@@ -35,8 +35,8 @@ class SGDBesideFlow(Experiment):
     descent, SGD by the same equations with batches as random factors of the forces. Trained networks in dimension $d$
     are compared with both.
 
-    With a polynomial activation and $\eta/(b\delta)$ of order one the few samples of large field diverge by themselves:
-    the theory says that it cannot be trusted, while training in small dimension meets no such sample.
+    With a polynomial activation and $\eta/(b\delta)$ of order one the theory diverges, and says so,
+    while training in dimension 60 stayed finite. A few samples of large field may be the reason; that was not tested.
     Sources: Montanari & Urbani 2025 (arXiv 2502.21269), "Comparing with SGD"; Gerbelot et al. 2022 for the batches.
     """
 
