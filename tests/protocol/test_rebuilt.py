@@ -56,6 +56,7 @@ def test_seeds_and_sizes_as_people_give_them():
 
 
 def test_a_refusal_leads_with_the_theory_that_was_meant():
-    wide = limen.TwoLayer("z", limen.network(20, "tanh"), limen.GradientFlow(), 2.0, "huber:1")
-    with pytest.raises(InputError, match=r"^no theory applies: small-steps: it follows every neuron .* \(and 1 more"):
+    differing = limen.network(20, "tanh", second_layer=tuple(np.linspace(0.5, 1.5, 20)))
+    wide = limen.TwoLayer("z", differing, limen.GradientFlow(), 2.0, "huber:1")
+    with pytest.raises(InputError, match=r"^no theory applies: small-steps: it follows every neuron .* \(and 2 more"):
         limen.predict(wide, 1.0)

@@ -26,8 +26,8 @@ NETWORKS = 96
 
 
 class ModularAddition(Experiment):
-    r"""A two-layer network with squares, $f_q(n,m)=\frac1N\sum_kW_{qk}(U_{kn}+V_{km})^2$, learns $n+m\bmod p$ from part
-    of the $p^2$ sums: the classical example of grokking.
+    r"""A two-layer network with squares, $f_q(n,m)=\frac1N\sum_kW_{qk}(U_{kn}+V_{km})^2$, learns $n+m$ modulo $p$
+    from part of the $p^2$ sums: the classical example of grokking.
 
     Three things are known. Waves of one frequency per neuron, with phases that add up, are an exact solution with
     $N=3(p-1)$ neurons (Gromov 2023; here with the phases that make it exact). With random frequencies and phases the

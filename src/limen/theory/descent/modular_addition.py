@@ -3,7 +3,7 @@ lazy network does instead.
 
 A pair $(n,m)$ of residues mod an odd $p$ enters as two one-hot vectors, and
 $$f_q(n,m)=\frac1N\sum_{k\le N}W_{qk}\,(U_{kn}+V_{km})^2$$
-is to be largest at $q=n+m\bmod p$. Gromov 2023: take a frequency $\kappa_k$ and phases $\varphi_k,\psi_k$ for each
+is to be largest at $q=n+m$ modulo $p$. Gromov 2023: take a frequency $\kappa_k$ and phases $\varphi_k,\psi_k$ for each
 neuron and
 $$U_{kn}=\cos\big(\tfrac{2\pi\kappa_k}pn+\varphi_k\big),\quad V_{km}=\cos\big(\tfrac{2\pi\kappa_k}pm+\psi_k\big),\quad
 W_{qk}=\cos\big(\tfrac{2\pi\kappa_k}pq+\varphi_k+\psi_k\big).$$
