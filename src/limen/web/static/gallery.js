@@ -6,6 +6,8 @@ import { storedRuns } from "./stored.js";
 const pictures = new Map();
 // What was looked for and where, for those who come back.
 const left = { text: "", scroll: 0 };
+// The stored runs as last seen: shown at once to those who come back, so that nothing below them moves.
+let seen = null;
 
 export async function showGallery(main) {
   const experiments = await getJSON("/api/experiments");
@@ -31,8 +33,9 @@ export async function showGallery(main) {
     section.append(heading, cards);
     main.append(section);
   }
+  if (seen) main.querySelector(".intro").append(seen);
   // Comes when it comes: a gallery without it is still a gallery.
-  storedRuns().then((runs) => runs && main.querySelector(".intro")?.append(runs)).catch(() => {});
+  storedRuns().then((runs) => runs && main.querySelector(".intro") && showRuns(main, runs)).catch(() => {});
   const none = document.createElement("p");
   none.className = "hint none";
   none.setAttribute("role", "status");
@@ -48,6 +51,12 @@ export async function showGallery(main) {
     Object.assign(left, { text: field.value, scroll: window.scrollY });
     stop();
   };
+}
+
+function showRuns(main, runs) {
+  if (seen?.isConnected) seen.replaceWith(runs);
+  else main.querySelector(".intro").append(runs);
+  seen = runs;
 }
 
 function group(experiments) {
