@@ -29,7 +29,7 @@ LOSS_ENDINGS = ("loss", "risk", "mse", "error")
 ASIDE = ("_spread", "_error")
 # Curves closer than this, in parts of the largest value, and than so many stated errors, are one.
 SAME, ERRORS = 1e-6, 3.0
-MOST_LINES, MOST_POINTS, MOST_PANELS, LARGEST_MAP = 6, 20, 9, 200
+MOST_LINES, MOST_POINTS, MOST_PANELS, LARGEST_MAP = 6, 26, 9, 200
 TIMES = {"step": "step $t$", "time": "time $t$"}
 Group = tuple[str, list[Result]]
 
