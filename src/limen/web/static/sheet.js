@@ -54,7 +54,7 @@ export const TEMPLATE = `
       <button id="pin" title="keep these curves and lay others over them">Pin curves</button>
       <button id="unpin" hidden>Clear pins</button>
       <button id="scale-x">x axis: as drawn</button> <button id="scale-y">y axis: as drawn</button>
-      <button id="curves">Curves (CSV)</button> <a id="prediction" download hidden>theory (netCDF)</a>
+      <button id="curves">Curves (CSV)</button> <a id="prediction" download hidden>theory as drawn (netCDF)</a>
     </p>
     <p class="verdict" role="status" hidden><strong></strong> <span></span></p>
     <table class="numbers">
