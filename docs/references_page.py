@@ -1,7 +1,7 @@
 """The page of all references and how each was checked, made from `limen.citations`."""
 
 from limen.citations import BIBTEX, CHECKED
-from limen.web.references import references
+from limen.web.text.references import references
 
 HEAD = """# References
 

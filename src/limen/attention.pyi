@@ -4,8 +4,8 @@ from .simulation.attention.matrices import random_matrix as random_matrix
 from .simulation.attention.matrices import value_matrix as value_matrix
 from .simulation.attention.particles import simulate as simulate
 from .simulation.attention.starts import uniform_tokens as uniform_tokens
-from .theory.attention.circle_density import quiet_start as quiet_start
-from .theory.attention.circle_flow import circle_flow as circle_flow
+from .theory.attention.circle.circle_density import quiet_start as quiet_start
+from .theory.attention.circle.circle_flow import circle_flow as circle_flow
 from .theory.attention.consensus import bipolar_stability as bipolar_stability
 from .theory.attention.consensus import consensus_rate as consensus_rate
 from .theory.attention.equiangular import equiangular_cosine as equiangular_cosine

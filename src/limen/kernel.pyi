@@ -1,9 +1,9 @@
 from .simulation.kernel.least_squares import simulate_flow as simulate_flow
 from .simulation.kernel.least_squares import simulate_gradient_descent as simulate_gradient_descent
 from .simulation.kernel.least_squares import simulate_ridge as simulate_ridge
-from .simulation.kernel.mlp import MLP as MLP
-from .simulation.kernel.mlp import draw_parameters as draw_parameters
-from .simulation.kernel.mlp import empirical_ntk as empirical_ntk
+from .simulation.kernel.networks.mlp import MLP as MLP
+from .simulation.kernel.networks.mlp import draw_parameters as draw_parameters
+from .simulation.kernel.networks.mlp import empirical_ntk as empirical_ntk
 from .simulation.kernel.random_features import simulate_random_features as simulate_random_features
 from .simulation.kernel.random_features import simulate_random_features_flow as simulate_random_features_flow
 from .theory.kernel import ActivationMoments as ActivationMoments
@@ -75,6 +75,6 @@ from .theory.kernel import two_layer_lipschitz as two_layer_lipschitz
 from .theory.kernel import two_layer_rademacher_bound as two_layer_rademacher_bound
 from .theory.kernel import uniform_gap as uniform_gap
 from .theory.kernel import vc_rate as vc_rate
-from .theory.kernel.scaling_laws import ScalingExponents as ScalingExponents
-from .theory.kernel.scaling_laws import scaling_exponents as scaling_exponents
-from .theory.kernel.scaling_laws import scaling_frontier as scaling_frontier
+from .theory.kernel.scaling.scaling_laws import ScalingExponents as ScalingExponents
+from .theory.kernel.scaling.scaling_laws import scaling_exponents as scaling_exponents
+from .theory.kernel.scaling.scaling_laws import scaling_frontier as scaling_frontier

@@ -10,9 +10,10 @@ from .theory.one_pass.incremental import incremental_learning as incremental_lea
 from .theory.one_pass.incremental_width import incremental_network as incremental_network
 from .theory.one_pass.mean_field import mean_field as mean_field
 from .theory.one_pass.overlap_diffusion import diffusion as diffusion
-from .theory.one_pass.overlap_flow import flow as flow
-from .theory.one_pass.overlap_flow import flows as flows
-from .theory.one_pass.overlap_flow import noise_dominated_flow as noise_dominated_flow
+from .theory.one_pass.overlap_equations.overlap_flow import flow as flow
+from .theory.one_pass.overlap_equations.overlap_flow import flows as flows
+from .theory.one_pass.overlap_equations.overlap_flow import noise_dominated_flow as noise_dominated_flow
+from .theory.one_pass.overlap_equations.right_hand_side import right_hand_side as right_hand_side
 from .theory.one_pass.plateaus import best_rate as best_rate
 from .theory.one_pass.plateaus import largest_stable_rate as largest_stable_rate
 from .theory.one_pass.plateaus import noise_plateau as noise_plateau
@@ -21,5 +22,4 @@ from .theory.one_pass.plateaus import regime as regime
 from .theory.one_pass.plateaus import sample_budget as sample_budget
 from .theory.one_pass.plateaus import single_neuron_plateau as single_neuron_plateau
 from .theory.one_pass.plateaus import unconstrained_plateau as unconstrained_plateau
-from .theory.one_pass.right_hand_side import right_hand_side as right_hand_side
 from .theory.one_pass.zero_risk import zero_risk_probability as zero_risk_probability

@@ -26,8 +26,7 @@ CHANGES_NO_NUMBER = frozenset(
         "comparison",
         "citations.py",
         "sources.py",
-        "pace.py",
-        "interruption.py",
+        "machine",
     }
 )
 GALLERY = "experiments"

@@ -14,7 +14,7 @@ from limen.simulation.attention.attracting_points import attracting_points
 from limen.simulation.attention.growth import even_tokens, measured_growth
 from limen.simulation.attention.mean_field_starts import axial_tokens, drawn_angles, stratified
 from limen.simulation.attention.residual_network import HARMONICS, DepthWeights, draw_depth_weights, residual_network
-from limen.theory.attention.circle_flow import circle_flow
+from limen.theory.attention.circle.circle_flow import circle_flow
 from limen.theory.attention.uniform_stability import cluster_count, growth_rates
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass.diffusion import sphere_diffusion, sphere_drift_correction, sphere_volatility
 from limen.theory.one_pass.increments import committee_increments, increment_covariance
 from limen.theory.one_pass.overlap_diffusion import diffusion
-from limen.theory.one_pass.overlap_flow import motion_of
+from limen.theory.one_pass.overlap_equations.overlap_flow import motion_of
 from limen.theory.one_pass.overlaps import Overlaps
 
 M, RATE, NOISE = 0.5, 0.08, 0.3

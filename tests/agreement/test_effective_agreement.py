@@ -8,7 +8,7 @@ import pytest
 import limen
 from limen import BinaryMixture, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor, effective
 from limen.simulation.effective import spherical_chain, tensor_chain
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 QUARTILES = np.array([0.25, 0.5, 0.75])
 MOST = 4.0  # standard errors

@@ -15,7 +15,7 @@ from limen.problem import BinaryMixture, SpikedTensor
 from limen.result import Result, merge
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.mixtures.mixture_fluctuations import overlap_fluctuations
-from limen.theory.effective.search_moments import search_moments
+from limen.theory.effective.search.search_moments import search_moments
 
 pytestmark = pytest.mark.slow
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from limen.experiments.kernel.lazy_training import STARTS, LazyTraining
-from limen.experiments.kernel.linearized_training import LinearizedTraining
-from limen.experiments.kernel.neural_tangent import NeuralTangent
-from limen.experiments.kernel.ntk_convergence import NTKConvergence
+from limen.experiments.kernel.tangent.lazy_training import STARTS, LazyTraining
+from limen.experiments.kernel.tangent.linearized_training import LinearizedTraining
+from limen.experiments.kernel.tangent.neural_tangent import NeuralTangent
+from limen.experiments.kernel.tangent.ntk_convergence import NTKConvergence
 from limen.problem import InputError
 from limen.result import Result, load, merge
-from limen.simulation.kernel.lazy_training import lazy_training
+from limen.simulation.kernel.networks.lazy_training import lazy_training
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 from scipy.stats import t as student
 
 from limen.problem.spec import InputError
-from limen.simulation.kernel.lazy_training import lazy_training
-from limen.simulation.kernel.mlp import MLP, draw_parameters, empirical_ntk, forward, outputs
-from limen.simulation.kernel.mlp_training import train_by_descent, train_by_flow
-from limen.simulation.kernel.tangent_features import simulate_tangent_features
+from limen.simulation.kernel.networks.lazy_training import lazy_training
+from limen.simulation.kernel.networks.mlp import MLP, draw_parameters, empirical_ntk, forward, outputs
+from limen.simulation.kernel.networks.mlp_training import train_by_descent, train_by_flow
+from limen.simulation.kernel.networks.tangent_features import simulate_tangent_features
 from limen.theory.kernel.tangent.lazy import lazy_bounds, two_layer_lipschitz
 from limen.theory.kernel.tangent.linearized import linearized_descent, linearized_training
 from limen.theory.kernel.tangent.neural_tangent import ntk

@@ -9,7 +9,7 @@ from scipy.special import erf
 from scipy.stats import kstest, norm
 
 import limen
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.problem import InputError
 from limen.simulation.one_pass import chain_steps, overlap_chain
 from limen.simulation.one_pass.overlap_chain import chain
@@ -193,7 +193,7 @@ def test_large_starts_have_the_law_of_explicit_vectors(monkeypatch):
     exact = problem.model_copy(update={"start": limen.OverlapStart(0.1, gram=np.eye(3))})
     assert np.array_equal(start_overlaps(exact, d, 0)[1], np.eye(3))
     # The same code at a small d, against start_weights.
-    monkeypatch.setattr("limen.gaussian.start_weights.LARGEST_D_WITH_WEIGHTS", 0)
+    monkeypatch.setattr("limen.gaussian.starts.start_weights.LARGEST_D_WITH_WEIGHTS", 0)
     small = np.array([start_overlaps(problem, 6, seed)[0] for seed in range(many)])
     assert np.mean(small**2) == pytest.approx(2.25 / 6, rel=0.1)
 

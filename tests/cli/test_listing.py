@@ -12,7 +12,7 @@ from limen.cli.plain_text import paragraphs
 from limen.comparison.verdict import RESOLUTION, TOLERANCE
 from limen.experiments.index import entry
 from limen.experiments.registry import PLACES
-from limen.web.one_line import plain
+from limen.web.text.one_line import plain
 
 
 def said(*arguments: str, columns: int = 80, **environment: str) -> str:

@@ -10,8 +10,8 @@ from limen.experiments.one_pass.sgd_regimes import SGDRegimes
 from limen.problem import InputError
 from limen.theory.one_pass import alike_students
 from limen.theory.one_pass.alike_students import AlikeErfPopulation, alike_flows, alike_noise_dominated_flow
+from limen.theory.one_pass.overlap_equations.right_hand_side import Speeds, overlap_slope, right_hand_side
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.right_hand_side import Speeds, overlap_slope, right_hand_side
 
 # Compilations, not computations, take the time.
 pytestmark = pytest.mark.slow

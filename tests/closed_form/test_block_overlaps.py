@@ -6,7 +6,7 @@ from scipy.linalg import expm
 
 import limen
 from limen import InputError
-from limen.gaussian.block_starts import block_start, limiting_start
+from limen.gaussian.starts.block_starts import block_start, limiting_start
 from limen.theory.one_pass.blocks import block_ode
 from limen.theory.one_pass.blocks.block_fluctuations import block_fluctuations, start_covariance
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from limen.precision import in_double
-from limen.theory.one_pass.dormand_prince import DENSE, ERROR, NODES, TABLEAU, integrated
+from limen.theory.one_pass.overlap_equations.dormand_prince import DENSE, ERROR, NODES, TABLEAU, integrated
 
 
 def test_the_tableau_is_of_order_five_and_its_error_of_order_four():

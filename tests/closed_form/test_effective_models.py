@@ -7,8 +7,8 @@ from scipy.special import ndtr, ndtri
 import limen
 from limen import BinaryMixture, InputError, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor, effective
 from limen.simulation.effective.tensor_sgd import sample_gradient
-from limen.theory.effective.search_law import SearchRates, survival
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.search.search_law import SearchRates, survival
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 M = np.array([-0.6, 0.0, 0.3, 0.9])
 QUARTILES = np.array([0.25, 0.5, 0.75])

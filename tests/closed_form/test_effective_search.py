@@ -12,9 +12,9 @@ from limen.precision import in_double
 from limen.simulation.effective.spherical_chain import overlap_step, sample_block, solve_seeds
 from limen.simulation.effective.spherical_losses import spherical_loss
 from limen.simulation.effective.tensor_chain import tensor_block, tensor_step
-from limen.theory.effective.search_moments import search_moments
-from limen.theory.effective.search_phase import search_rates
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.search.search_moments import search_moments
+from limen.theory.effective.search.search_phase import search_rates
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 HE3 = "z**3-3*z"
 # Exponent 2 with a cubic part: a_2 = 8 and a_3 = 16, so that on the negative side nothing is stable beyond -1/2.

@@ -11,9 +11,9 @@ import limen
 from limen.problem.groups import neuron_groups
 from limen.theory.flow.finite_step import descend
 from limen.theory.flow.integrator import adapt, follow, initial_time, refined
+from limen.theory.flow.long_times.trapped import find_plateau
 from limen.theory.flow.model import activation_series, gaussian_model
 from limen.theory.flow.series import PowerSeries
-from limen.theory.flow.trapped import find_plateau
 
 MIXED = (0.0, 0.8, 0.6)
 

@@ -10,11 +10,11 @@ from scipy.optimize import fsolve
 
 import limen
 from limen.result import Result
-from limen.theory.flow.ageing_state import NoiseCovariance, local_slope
-from limen.theory.flow.consistent_threshold import consistent_state
 from limen.theory.flow.continuous import continuous_state, integrate
+from limen.theory.flow.long_times.ageing_state import NoiseCovariance, local_slope
+from limen.theory.flow.long_times.consistent_threshold import consistent_state
+from limen.theory.flow.long_times.threshold import ageing_state
 from limen.theory.flow.one_step import one_step, one_step_threshold, stable_at_end, stable_at_zero
-from limen.theory.flow.threshold import ageing_state
 
 SQUARE, CUBE, MIXED = [0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.5, 0.5]
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -247,7 +247,7 @@ def test_short_steps_follow_the_flow():
 
 
 def test_what_cannot_be_run_is_refused_with_its_reason(monkeypatch):
-    monkeypatch.setattr("limen.memory.available_memory", lambda: 8e9)
+    monkeypatch.setattr("limen.machine.memory.available_memory", lambda: 8e9)
 
     def run(problem, d=D, times: Any = 1.0, simulator: str | None = "sampled-gaussian-model", **options):
         return limen.simulate(problem, times, d=d, seeds=1, simulator=simulator, **options)

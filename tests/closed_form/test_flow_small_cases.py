@@ -10,13 +10,13 @@ from scipy.integrate import cumulative_trapezoid, quad
 import limen
 from limen.gaussian.hermite import hermite_coefficients
 from limen.result import Result
-from limen.theory.flow.ageing_state import NoiseCovariance
-from limen.theory.flow.consistent_threshold import consistent_state
 from limen.theory.flow.continuous import integrate
 from limen.theory.flow.finite_step import descend
 from limen.theory.flow.history import History
 from limen.theory.flow.integrator import follow
 from limen.theory.flow.link_overlap import label_mean_square, link_overlap
+from limen.theory.flow.long_times.ageing_state import NoiseCovariance
+from limen.theory.flow.long_times.consistent_threshold import consistent_state
 from limen.theory.flow.model import activation_series, gaussian_model
 from limen.theory.flow.observables import Observables, extrapolate, grid_error, mean_correlation
 from limen.theory.flow.one_step import one_step, one_step_threshold, stable_at_zero

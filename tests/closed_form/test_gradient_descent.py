@@ -242,7 +242,7 @@ def test_divergence_is_said():
 
 
 def test_too_large_problems_are_refused_or_said(monkeypatch):
-    monkeypatch.setattr("limen.memory.available_memory", lambda: 8e9)
+    monkeypatch.setattr("limen.machine.memory.available_memory", lambda: 8e9)
     with pytest.raises(InputError, match=r"the inputs, needs 10 GB of memory, and 8 GB are free: take a smaller d"):
         simulate(two_layer(), 2, d=25_000, seeds=1)
     with pytest.raises(InputError, match=r"dtype must be one of float32, float64, got 'float16'\."):

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 from limen.problem import InputError
 from limen.theory.one_pass.incremental import early_first_degree, incremental_learning, normal_quantiles
 from limen.theory.one_pass.incremental_width import incremental_network
-from limen.theory.one_pass.overlap_flow import flow
+from limen.theory.one_pass.overlap_equations.overlap_flow import flow
 
 ONES = [1.0, 1.0, 1.0]
 

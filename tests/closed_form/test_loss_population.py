@@ -5,7 +5,7 @@ import pytest
 
 import limen
 from limen.problem import InputError
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 OVERLAPS = np.linspace(-0.95, 0.95, 7)
 

@@ -6,7 +6,7 @@ from scipy.integrate import solve_ivp
 
 from limen.problem import InputError
 from limen.theory.one_pass.mean_field import mean_field
-from limen.theory.one_pass.overlap_flow import flow
+from limen.theory.one_pass.overlap_equations.overlap_flow import flow
 
 TIMES = [0.0, 0.5, 1.5]
 

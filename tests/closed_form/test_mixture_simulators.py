@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp, softmax
 
 import limen
 from limen import GaussianMixture, OverlapStart, XorMixture, effective
-from limen.gaussian.mixture_starts import drawn_start
+from limen.gaussian.starts.mixture_starts import drawn_start
 from limen.simulation.effective.mixture_blocks import fresh_inputs, sample_weights
 from limen.simulation.effective.mixture_steps import (
     Sample,

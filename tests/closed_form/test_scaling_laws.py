@@ -6,8 +6,8 @@ import pytest
 import limen
 from limen import InputError
 from limen.problem.rates import rate_values
-from limen.theory.kernel.power_law import drawn_nodes, equivalent_nodes, mean_risk, population, volterra_risk
-from limen.theory.kernel.scaling_laws import frontier_exponents, limit_error
+from limen.theory.kernel.scaling.power_law import drawn_nodes, equivalent_nodes, mean_risk, population, volterra_risk
+from limen.theory.kernel.scaling.scaling_laws import frontier_exponents, limit_error
 
 
 def test_contour_holds_all_eigenvalues_and_the_whole_target():

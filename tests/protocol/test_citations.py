@@ -10,7 +10,7 @@ import pytest
 
 import limen
 from limen.citations import BIBTEX, CHECKED, bibtex
-from limen.web.references import references
+from limen.web.text.references import references
 
 SOURCES = Path(limen.__file__).parent
 DOCS = Path(__file__).parents[2] / "docs"

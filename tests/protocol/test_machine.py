@@ -2,8 +2,8 @@
 
 import pytest
 
-from limen import memory
-from limen.pace import Pace
+from limen.machine import memory
+from limen.machine.pace import Pace
 from limen.problem import InputError
 
 

@@ -13,7 +13,7 @@ from limen.cli.main import limen as command_line
 from limen.cli.sweep import sweep_command
 from limen.experiments.figure import Line, Map, Points, Threshold
 from limen.experiments.registry import PLACES
-from limen.pace import in_words
+from limen.machine.pace import in_words
 from limen.problem import InputError
 from limen.storage import FileStore
 from limen.sweeps.estimate import cost_of, estimate

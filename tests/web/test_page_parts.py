@@ -13,15 +13,15 @@ from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, 
 from limen.experiments.registry import PLACES, experiment_class
 from limen.problem.spec import InputError
 from limen.web.assets import assets
-from limen.web.equations import UnknownMathematics, parse
 from limen.web.figure_json import figure_json
 from limen.web.formula_check import check_formula
 from limen.web.limits import Limits
-from limen.web.one_line import label
-from limen.web.references import references
 from limen.web.schema import catalogue, parameters_of, schema
+from limen.web.text.equations import UnknownMathematics, parse
+from limen.web.text.one_line import label
+from limen.web.text.references import references
+from limen.web.text.typeset import mathml, prose
 from limen.web.thumbnail import thumbnail
-from limen.web.typeset import mathml, prose
 
 LIMITS = Limits()
 

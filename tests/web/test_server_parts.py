@@ -12,7 +12,7 @@ import uvicorn
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Panel, Points, Threshold
 from limen.experiments.kernel.perceptron import Perceptron
-from limen.pace import Pace
+from limen.machine.pace import Pace
 from limen.storage import FileStore
 from limen.web import page_tasks, server
 from limen.web.app import create_app

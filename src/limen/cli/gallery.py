@@ -7,7 +7,7 @@ import click
 from limen.cli.plain_text import width, wrapped
 from limen.experiments.index import Entry, entry
 from limen.experiments.registry import PLACES
-from limen.web.one_line import plain
+from limen.web.text.one_line import plain
 
 
 def list_experiments(words: tuple[str, ...], as_json: bool) -> None:

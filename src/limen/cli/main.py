@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from limen.cli.data import data
 from limen.cli.problem import COMMANDS
-from limen.interruption import Stopped, listen
+from limen.machine.interruption import Stopped, listen
 
 UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM)
 

@@ -3,7 +3,7 @@
 import click
 
 from limen.experiments.index import Entry, Parameter
-from limen.web.one_line import plain
+from limen.web.text.one_line import plain
 
 # The learning rate goes by the name it has in its chapter; the other is understood too.
 LEARNING_RATE = {"step": "rate", "rate": "step"}

@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from inspect import cleandoc
 
-from limen.web.one_line import plain
+from limen.web.text.one_line import plain
 
 NARROWEST, WIDEST, WITHOUT_TERMINAL = 40, 110, 100
 

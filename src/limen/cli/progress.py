@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
-from limen.interruption import stop_if_asked
-from limen.pace import Pace, in_words
+from limen.machine.interruption import stop_if_asked
+from limen.machine.pace import Pace, in_words
 from limen.result import Result
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from limen.cli.options import options_of
 from limen.cli.run import DEFAULT_OUT, check_writable, finite
 from limen.experiments.experiment import Experiment
 from limen.experiments.index import entry, entry_of
-from limen.interruption import Stopped
+from limen.machine.interruption import Stopped
 from limen.problem.spec import InputError
 from limen.storage import FileStore
 from limen.storage.sweep_table import Counts, counts, find_sweep, renew_members, set_state, stored_sweeps

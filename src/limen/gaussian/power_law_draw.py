@@ -3,7 +3,7 @@
 import numpy as np
 
 from limen.gaussian.keys import numpy_generators
-from limen.problem.power_law_features import PowerLawFeatures
+from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.problem.spec import InputError
 
 MOST_ENTRIES = 4e7

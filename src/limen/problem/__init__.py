@@ -11,19 +11,19 @@ from limen.problem.algorithms import (
     SignDescent,
     SphericalSGD,
 )
-from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.families.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.families.linear_models import RandomFeatures, Ridge
+from limen.problem.families.mixtures import GaussianMixture, XorMixture
+from limen.problem.families.power_law_features import PowerLawFeatures
+from limen.problem.families.self_attention import FeedForward, SelfAttention
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.files.reading import load_problem
 from limen.problem.inputs import Inputs
-from limen.problem.linear_models import RandomFeatures, Ridge
 from limen.problem.losses import Loss
-from limen.problem.mixtures import GaussianMixture, XorMixture
 from limen.problem.networks import Network, network
-from limen.problem.power_law_features import PowerLawFeatures
-from limen.problem.self_attention import FeedForward, SelfAttention
 from limen.problem.spec import InputError, Spec, from_description
 from limen.problem.starts import OverlapStart, RandomStart, Start
 from limen.problem.targets import Target, target
-from limen.problem.two_layer import TwoLayer
 
 __all__ = [
     "Activation",

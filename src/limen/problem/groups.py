@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.spec import InputError
 from limen.problem.starts import OverlapStart, overlap_matrix
-from limen.problem.two_layer import TwoLayer
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ class Reduction:
 
 
 def _with_weights(problem: Any) -> int:
-    from limen.gaussian.start_weights import LARGEST_D_WITH_WEIGHTS
+    from limen.gaussian.starts.start_weights import LARGEST_D_WITH_WEIGHTS
 
     return LARGEST_D_WITH_WEIGHTS
 

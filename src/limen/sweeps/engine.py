@@ -8,7 +8,7 @@ from functools import partial
 
 import xarray as xr
 
-from limen.pace import Pace
+from limen.machine.pace import Pace
 from limen.result import Result, netcdf
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from limen.pace import in_words
+from limen.machine.pace import in_words
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
 from limen.storage.sweep_table import costs, put_costs

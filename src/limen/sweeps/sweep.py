@@ -16,7 +16,7 @@ import xarray as xr
 from limen.checks import seed_list
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
-from limen.interruption import STOPPING, Stopped
+from limen.machine.interruption import STOPPING, Stopped
 from limen.problem.own_functions import own_names
 from limen.problem.spec import InputError, Spec
 from limen.result import netcdf, write_file

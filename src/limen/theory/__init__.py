@@ -1,5 +1,5 @@
 """Limits as the sizes go to infinity. Nothing here imports `limen.simulation`."""
 
-from limen.compilation import keep_compiled
+from limen.machine.compilation import keep_compiled
 
 keep_compiled()

@@ -4,7 +4,7 @@ from limen.registry import Registry
 
 THEORIES = Registry(
     ("limen.theory.one_pass.phase_retrieval:phase_retrieval", ("SphericalSGD",)),
-    ("limen.theory.one_pass.overlap_ode:overlap_ode", ("OnePassSGD", "SphericalSGD")),
+    ("limen.theory.one_pass.overlap_equations.overlap_ode:overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.one_pass.blocks.block_ode:block_overlap_ode", ("OnePassSGD", "SphericalSGD")),
     ("limen.theory.descent.solve:descent", ("GradientDescent",)),
     ("limen.theory.descent.equal_neurons:equal_neurons", ("GradientDescent",)),
@@ -14,8 +14,8 @@ THEORIES = Registry(
     ("limen.theory.flow.exact.equal_small_steps:equal_small_steps", ("GradientFlow",)),
     ("limen.theory.kernel.ridge_problem:ridge_problem", ("Ridge",)),
     ("limen.theory.kernel.random_features_problem:random_features_problem", ("RandomFeatures",)),
-    ("limen.theory.kernel.power_law_problem:power_law", ("PowerLawFeatures",)),
-    ("limen.theory.kernel.power_law_problem:power_law_volterra", ("PowerLawFeatures",)),
+    ("limen.theory.kernel.scaling.power_law_problem:power_law", ("PowerLawFeatures",)),
+    ("limen.theory.kernel.scaling.power_law_problem:power_law_volterra", ("PowerLawFeatures",)),
     ("limen.theory.attention.equiangular_problem:equiangular_tokens", ("SelfAttention",)),
     ("limen.theory.attention.free_matrices:free_matrices", ("SelfAttention",)),
     (

@@ -7,7 +7,7 @@ import numpy as np
 
 from limen.experiments.figure import Band, Figure, Histogram, Line, Map, Mark, Panel, Points, Scale, Threshold
 from limen.plot.draw import COLOURS, KINDS
-from limen.web.one_line import label
+from limen.web.text.one_line import label
 
 DIGITS = 6
 # Where the symmetric logarithm is linear, as in the printed figures.

@@ -11,7 +11,7 @@ from typing import Any
 from limen.experiments.experiment import Experiment
 from limen.experiments.number import Number
 from limen.experiments.registry import experiment_class
-from limen.pace import Pace
+from limen.machine.pace import Pace
 from limen.plot import save_figure
 from limen.problem.spec import InputError, Spec, from_description
 from limen.result import Result, merge, write_file
@@ -23,8 +23,8 @@ from limen.web.answers import Asked, Cancelled, Send, as_json
 from limen.web.figure_json import figure_json
 from limen.web.own_data import data_answer
 from limen.web.questions.answered import answer_question
+from limen.web.text.typeset import prose
 from limen.web.thumbnail import thumbnail
-from limen.web.typeset import prose
 
 # A theory that follows the simulation's own starts is first shown for so many of them, to answer a slider at once.
 PREVIEWED_STARTS = 4

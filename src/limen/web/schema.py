@@ -16,9 +16,9 @@ from limen.experiments.number_list import number_list
 from limen.experiments.registry import OWN, PLACES, experiment_class
 from limen.problem.spec import InputError
 from limen.web.limits import Limits
-from limen.web.one_line import label
-from limen.web.references import references
-from limen.web.typeset import prose
+from limen.web.text.one_line import label
+from limen.web.text.references import references
+from limen.web.text.typeset import prose
 
 # Fields that hold a formula or a name, and what reads them.
 FORMULAS = ("target", "activation", "loss")

@@ -21,7 +21,7 @@ from limen.simulation.attention.mean_field_starts import (
 )
 from limen.simulation.attention.particles import simulate
 from limen.simulation.generators import numpy_generator
-from limen.theory.attention.circle_flow import circle_flow
+from limen.theory.attention.circle.circle_flow import circle_flow
 from limen.theory.attention.zonal_flow import zonal_flow
 
 MODES, TIMES, FRACTIONS, TOLERANCE = 4, 13, (4, 2, 1), 1e-6

@@ -12,7 +12,7 @@ from limen.experiments.number import Number
 from limen.problem import SpikedTensor
 from limen.result import Findings, Result
 from limen.simulation.effective.tensor_chain import solve_seeds
-from limen.theory.effective.search_moments import search_moments
+from limen.theory.effective.search.search_moments import search_moments
 
 # Signals held against the diffusion, in units of the critical one.
 MULTIPLES = (0.5, 1.0, 1.4)

@@ -14,9 +14,9 @@ from limen.problem import BinaryMixture
 from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.fixed_point import fixed_point
-from limen.theory.effective.hitting import hitting_probability, hitting_time
 from limen.theory.effective.mixtures.mixture_fluctuations import overlap_fluctuations
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.search.hitting import hitting_probability, hitting_time
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 TIMES = 41
 # Parts of the final overlap that end the record with unequal weights and mark recovery with equal ones.

@@ -14,7 +14,7 @@ from limen.problem import OnlinePCA
 from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.fixed_point import fixed_point
-from limen.theory.effective.hitting import hitting_probability, hitting_time
+from limen.theory.effective.search.hitting import hitting_probability, hitting_time
 
 QUARTILES = np.array([0.25, 0.5, 0.75])
 TIMES = 61

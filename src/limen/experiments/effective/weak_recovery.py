@@ -17,8 +17,8 @@ from limen.problem import OnlinePCA, SingleIndex
 from limen.result import Findings, Result
 from limen.simulation.effective.overlap_hitting import simulated_hitting_times
 from limen.theory.effective.fixed_point import fixed_point
-from limen.theory.effective.hitting import critical_samples_per_dim, hitting_time
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.search.hitting import critical_samples_per_dim, hitting_time
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 STRONG = 0.9
 # Runs stop at this multiple of the time by which three quarters should have arrived: medians do not see it.

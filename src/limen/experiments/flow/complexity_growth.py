@@ -23,7 +23,7 @@ from limen.experiments.flow.noise_witness import (
 from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
-from limen.theory.flow.adiabatic import adiabatic
+from limen.theory.flow.long_times.adiabatic import adiabatic
 from limen.theory.flow.solve import solve
 
 STEPS_OF_TEN = 3

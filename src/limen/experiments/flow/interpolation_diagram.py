@@ -24,9 +24,9 @@ from limen.experiments.flow.noise_witness import (
 from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
-from limen.theory.flow.consistent_threshold import consistent_threshold
+from limen.theory.flow.long_times.consistent_threshold import consistent_threshold
+from limen.theory.flow.long_times.threshold import interpolation_threshold
 from limen.theory.flow.solve import solve
-from limen.theory.flow.threshold import interpolation_threshold
 
 LOWEST = -5.0
 FIRST_GAMMA, LAST_GAMMA = 0.1, 1.0

@@ -25,9 +25,9 @@ from limen.experiments.number import Number
 from limen.problem import TwoLayer
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
-from limen.theory.flow.relaxation import lazy_relaxation_rate, relaxation_time
+from limen.theory.flow.long_times.relaxation import lazy_relaxation_rate, relaxation_time
+from limen.theory.flow.long_times.threshold import asymptotic_error, interpolation_threshold
 from limen.theory.flow.solve import solve
-from limen.theory.flow.threshold import asymptotic_error, interpolation_threshold
 
 # In units of the threshold: of the theory, and of the simulations.
 RATIOS = (0.4, 0.7, 0.9, 1.1, 1.25, 1.5, 2.0, 3.0)

@@ -37,8 +37,8 @@ from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
+from limen.theory.flow.long_times.threshold import interpolation_threshold
 from limen.theory.flow.solve import solve
-from limen.theory.flow.threshold import interpolation_threshold
 
 NAMES = (*CURVES, "train_fraction", "travel")
 # The part of the train loss that is left, in the place of the loss: that of a large start varies most at time 0.

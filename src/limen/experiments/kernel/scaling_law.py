@@ -9,10 +9,10 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number
-from limen.problem.power_law_features import PowerLawFeatures
+from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.result import Findings, Result
-from limen.theory.kernel.power_law import population
-from limen.theory.kernel.scaling_laws import scaling_exponents
+from limen.theory.kernel.scaling.power_law import population
+from limen.theory.kernel.scaling.scaling_laws import scaling_exponents
 from limen.verbs import predict, simulate
 
 # Sizes over which the frontier of the figure is taken.

@@ -11,7 +11,7 @@ from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, mea
 from limen.experiments.number import Number
 from limen.result import Findings, Result
 from limen.simulation.generators import numpy_generator
-from limen.theory.kernel.scaling_laws import frontier_exponents, limit_error, scaling_exponents
+from limen.theory.kernel.scaling.scaling_laws import frontier_exponents, limit_error, scaling_exponents
 
 LARGEST_ALPHA, LARGEST_BETA = 1.3, 1.3
 

@@ -14,8 +14,8 @@ from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, networ
 from limen.problem.activations import NAMED, as_activation
 from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
-from limen.theory.one_pass import overlap_ode
 from limen.theory.one_pass.fluctuations import fluctuations
+from limen.theory.one_pass.overlap_equations import overlap_ode
 from limen.theory.one_pass.plateaus import noise_plateau
 
 # The state of the covariance equation grows like the fourth power of the width.

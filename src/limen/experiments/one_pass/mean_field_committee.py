@@ -13,7 +13,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd

@@ -11,7 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result

@@ -20,20 +20,20 @@ from limen.problem.algorithms import (
     SignDescent,
     SphericalSGD,
 )
-from limen.problem.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
-from limen.problem.linear_models import RandomFeatures, Ridge
+from limen.problem.families.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
+from limen.problem.families.linear_models import RandomFeatures, Ridge
+from limen.problem.families.mixtures import GaussianMixture, XorMixture
+from limen.problem.families.power_law_features import PowerLawFeatures
+from limen.problem.families.self_attention import SelfAttention
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.losses import PLAIN, WITH_THRESHOLD, Loss
-from limen.problem.mixtures import GaussianMixture, XorMixture
 from limen.problem.networks import Network
 from limen.problem.own_functions import OwnFunction
-from limen.problem.power_law_features import PowerLawFeatures
-from limen.problem.self_attention import SelfAttention
 from limen.problem.spec import InputError, Spec, did_you_mean
 from limen.problem.starts import OverlapStart
 from limen.problem.targets import FAMILIES as TARGET_FAMILIES
 from limen.problem.targets import NAMED as TARGETS
 from limen.problem.targets import Target
-from limen.problem.two_layer import TwoLayer
 
 FAMILIES: tuple[type[Spec], ...] = (
     TwoLayer, Ridge, RandomFeatures, PowerLawFeatures, SingleIndex, OnlinePCA, BinaryMixture, SpikedTensor, XorMixture,

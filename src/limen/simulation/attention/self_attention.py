@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_keys
-from limen.memory import check_memory
+from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SelfAttention

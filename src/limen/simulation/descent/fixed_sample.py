@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from limen.gaussian.keys import stream_key
-from limen.memory import check_memory
+from limen.machine.memory import check_memory
 from limen.problem import InputError, Target, TwoLayer
 from limen.simulation.data import draw_inputs, draw_labels
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from limen.gaussian.block_starts import spectral_weights
 from limen.gaussian.eigenspaces import coordinate_variances
-from limen.gaussian.start_weights import start_weights
+from limen.gaussian.starts.block_starts import spectral_weights
+from limen.gaussian.starts.start_weights import start_weights
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, beyond_plain, plain_units
 from limen.result import Findings

@@ -14,9 +14,9 @@ from limen.checks import seed_list
 from limen.gaussian.keys import stream_keys
 from limen.method import answers
 from limen.precision import in_double
+from limen.problem.families.user_model import UserModel, user_model
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
-from limen.problem.user_model import UserModel, user_model
 from limen.result import Findings
 from limen.simulation.record import states_at
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from limen.gaussian.mixture_starts import StartStatistics, drawn_start, given_start
+from limen.gaussian.starts.mixture_starts import StartStatistics, drawn_start, given_start
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GaussianMixture, InputError, OverlapStart, XorMixture

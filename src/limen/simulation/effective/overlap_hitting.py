@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.checks import seed_list
-from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
+from limen.gaussian.starts.sphere_start import check_dimension, sphere_start_overlaps
 from limen.precision import in_double
 from limen.problem import BinaryMixture, InputError, OnlinePCA, SingleIndex, SpikedTensor
 from limen.simulation.effective.block_supply import Supply, groups

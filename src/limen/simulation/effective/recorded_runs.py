@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from limen.problem import SpikedTensor
-from limen.problem.effective_models import SphericalProblem
+from limen.problem.families.effective_models import SphericalProblem
 from limen.result import Findings
 
 

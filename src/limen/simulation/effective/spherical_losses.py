@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.problem import BinaryMixture, OnlinePCA, SingleIndex
-from limen.problem.effective_models import SphericalProblem
+from limen.problem.families.effective_models import SphericalProblem
 
 CITATIONS = ("benarous2021", "benarous2022")
 Slope = Callable[[Any, Any, Any, Any], Any]

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.keys import numpy_generators
-from limen.gaussian.sphere_start import check_dimension, orthogonal_directions, sphere_start_overlaps
+from limen.gaussian.starts.sphere_start import check_dimension, orthogonal_directions, sphere_start_overlaps
 from limen.method import Method
 from limen.precision import in_double
-from limen.problem.effective_models import SphericalProblem
+from limen.problem.families.effective_models import SphericalProblem
 from limen.result import Findings
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
 from limen.simulation.effective.spherical_chain import refuses

@@ -17,11 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.sphere_start import check_dimension, sphere_start_overlaps
+from limen.gaussian.starts.sphere_start import check_dimension, sphere_start_overlaps
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OverlapStart, SpikedTensor
-from limen.problem.effective_models import tensor_start
+from limen.problem.families.effective_models import tensor_start
 from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply, groups
 from limen.simulation.effective.recorded_runs import recorded_runs, steps_of

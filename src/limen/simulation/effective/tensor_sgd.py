@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from limen.gaussian.keys import numpy_generators
-from limen.gaussian.sphere_start import check_dimension, orthogonal_directions
+from limen.gaussian.starts.sphere_start import check_dimension, orthogonal_directions
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SpikedTensor

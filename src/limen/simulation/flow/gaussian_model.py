@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.hermite import hermite_coefficients
-from limen.gaussian.start_weights import start_weights
-from limen.memory import check_memory
+from limen.gaussian.starts.start_weights import start_weights
+from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, Target, TwoLayer

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.start_weights import start_weights
+from limen.gaussian.starts.start_weights import start_weights
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientFlow, TwoLayer

@@ -5,7 +5,7 @@ import xarray as xr
 
 from limen.gaussian.power_law_draw import drawn_features
 from limen.method import Method
-from limen.problem.power_law_features import PowerLawFeatures
+from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.problem.rates import check_rate_until, is_schedule, rate_values
 from limen.problem.spec import InputError
 from limen.result import Findings

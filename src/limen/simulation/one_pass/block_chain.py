@@ -16,9 +16,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.block_starts import block_start
 from limen.gaussian.eigenspaces import block_sizes
 from limen.gaussian.keys import stream_keys
+from limen.gaussian.starts.block_starts import block_start
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
 from limen.problem.rates import is_schedule, rate_function, steps_at
 from limen.result import Findings

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.block_starts import spectral_weights
 from limen.gaussian.eigenspaces import block_sizes, coordinate_variances
 from limen.gaussian.keys import stream_key
-from limen.gaussian.start_weights import start_weights
+from limen.gaussian.starts.block_starts import spectral_weights
+from limen.gaussian.starts.start_weights import start_weights
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer

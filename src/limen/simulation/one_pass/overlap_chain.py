@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from limen.gaussian.keys import stream_keys
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.method import Method, answers
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer

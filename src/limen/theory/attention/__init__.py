@@ -1,7 +1,7 @@
 """Attention as interacting particles: exact reductions, stability, metastability and the mean-field limit."""
 
-from limen.theory.attention.circle_density import quiet_angles, quiet_start
-from limen.theory.attention.circle_flow import circle_flow
+from limen.theory.attention.circle.circle_density import quiet_angles, quiet_start
+from limen.theory.attention.circle.circle_flow import circle_flow
 from limen.theory.attention.consensus import BipolarStability, bipolar_stability, consensus_rate
 from limen.theory.attention.equiangular import (
     equiangular_cosine,

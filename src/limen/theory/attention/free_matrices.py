@@ -18,7 +18,7 @@ import numpy as np
 import xarray as xr
 
 from limen.checks import integer, positive
-from limen.memory import check_memory
+from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.problem import SelfAttention
 from limen.result import Findings

@@ -19,7 +19,7 @@ from limen.method import answers
 from limen.problem.spec import InputError
 from limen.result import Findings
 from limen.theory.attention.bessel import log_uniform_transform, relative_coefficients
-from limen.theory.attention.circle_density import circle_grid
+from limen.theory.attention.circle.circle_density import circle_grid
 from limen.theory.attention.field_limits import beta_without_normalization
 
 CITATIONS = ("geshkovski2023",)

@@ -6,7 +6,7 @@ import numpy as np
 
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
-from limen.memory import check_memory
+from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer

@@ -17,7 +17,7 @@ import xarray as xr
 from limen.checks import seed_list, whole
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.link import hard_subspace
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer

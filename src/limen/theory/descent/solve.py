@@ -8,7 +8,7 @@ import xarray as xr
 
 from limen.gaussian.keys import numpy_generators
 from limen.link import hard_subspace
-from limen.memory import check_memory
+from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
+from limen.problem.families.user_model import UserModel, user_model
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel, user_model
 from limen.result import Result
 from limen.theory.effective.diffusion import integrate_diffusion
 from limen.theory.effective.equilibria import FixedPoint, find_fixed_points

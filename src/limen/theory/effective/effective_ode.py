@@ -12,13 +12,18 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
 
-from limen.gaussian.sphere_start import sphere_start_overlaps
+from limen.gaussian.starts.sphere_start import sphere_start_overlaps
 from limen.method import Method
 from limen.problem import BinaryMixture, InputError, OnlinePCA, OverlapStart, SingleIndex, SpikedTensor
-from limen.problem.effective_models import SphericalProblem, check_sphere_start, sphere_start_overlap, tensor_start
+from limen.problem.families.effective_models import (
+    SphericalProblem,
+    check_sphere_start,
+    sphere_start_overlap,
+    tensor_start,
+)
 from limen.problem.starts import Start
 from limen.result import Findings
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 from limen.theory.effective.tensor_flow import square_at_rest, tensor_flow
 
 CITATIONS = ("benarous2021", "benarous2022")

@@ -4,8 +4,8 @@ from typing import Any
 
 from limen.problem import GaussianMixture, InputError, OnlinePCA, SpikedTensor
 from limen.theory.effective.mixtures.mixture_fixed_point import mixture_fixed_point
-from limen.theory.effective.sphere_drift import SphereDrift
-from limen.theory.effective.sphere_population import checked_sphere
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
+from limen.theory.effective.sphere.sphere_population import checked_sphere
 from limen.theory.effective.tensor_flow import tensor_fixed_point
 
 

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from limen.problem.families.user_model import UserModel
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel
 
 MOST_ITERATIONS = 80
 CONVERGED = 1e-9

@@ -22,7 +22,7 @@ from limen.gaussian.quadrature import gaussian_rule
 from limen.gaussian.rotated import RotatedRule
 from limen.problem import Activation, InputError
 from limen.problem.losses import Loss
-from limen.theory.effective.sphere_moments import HIGHEST_EXPONENT, REACH, SpherePopulation
+from limen.theory.effective.sphere.sphere_moments import HIGHEST_EXPONENT, REACH, SpherePopulation
 
 # Gauss–Hermite nodes of the label noise.
 NOISE_NODES = 12

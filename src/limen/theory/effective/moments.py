@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from limen.problem.user_model import UserModel
+from limen.problem.families.user_model import UserModel
 
 GROUP = 32
 # Numbers of all samples drawn at once.

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
+from limen.problem.families.user_model import UserModel
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel
 from limen.theory.effective.estimates import spread
 from limen.theory.effective.lifting import check_lifted, lifted
 from limen.theory.effective.mixtures.rule_memory import remembered_moments

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from limen.precision import in_double
+from limen.problem.families.user_model import UserModel
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel
 
 Regime = Literal["sub-critical", "critical", "too large"]
 # Exponents closer than this to a boundary are taken to lie on it.

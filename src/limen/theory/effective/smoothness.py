@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.problem.families.user_model import UserModel
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel
 
 LINES, POINTS, REACH = 8, 129, 2.0
 ROUNDS = 6

@@ -26,10 +26,10 @@ from limen.gaussian.functions import as_function
 from limen.method import answers
 from limen.problem.activations import Activation
 from limen.problem.algorithms import GradientFlow
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
-from limen.problem.two_layer import TwoLayer
 from limen.result import Findings
 from limen.theory.flow.history import History
 from limen.theory.flow.model import model_of_groups, refuses

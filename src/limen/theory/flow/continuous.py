@@ -16,7 +16,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
+from limen.theory.flow.long_times.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
 
 TOLERANCE = 1e-9
 

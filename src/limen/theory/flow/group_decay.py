@@ -6,9 +6,9 @@ import numpy as np
 
 from limen.problem.algorithms import GradientFlow
 from limen.problem.decays import Regularization
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.groups import NeuronGroups
 from limen.problem.spec import InputError
-from limen.problem.two_layer import TwoLayer
 
 # Times at which entries of a matrix with formulas are held against each other.
 PROBED = (0.0, 0.37, 2.9, 31.0)

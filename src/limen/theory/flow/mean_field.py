@@ -18,10 +18,10 @@ from scipy.integrate import solve_ivp
 
 from limen.method import answers
 from limen.problem.algorithms import GradientFlow
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.spec import InputError
 from limen.problem.times import time_grid
-from limen.problem.two_layer import TwoLayer
 from limen.result import Findings
 from limen.theory.flow.model import GaussianModel, model_of_groups, refuses
 

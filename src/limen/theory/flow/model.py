@@ -12,9 +12,9 @@ from limen.gaussian.hermite import HIGHEST_DEGREE, hermite_coefficients
 from limen.gaussian.quadrature import gaussian_rule
 from limen.problem.activations import Activation
 from limen.problem.algorithms import GradientFlow
+from limen.problem.families.two_layer import TwoLayer
 from limen.problem.groups import NeuronGroups, neuron_groups
 from limen.problem.spec import InputError
-from limen.problem.two_layer import TwoLayer
 from limen.theory.flow.group_decay import GroupDecay, decay_of
 from limen.theory.flow.link_overlap import LinkOverlap, label_mean_square, link_overlap
 from limen.theory.flow.series import PowerSeries

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from limen.theory.flow.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
+from limen.theory.flow.long_times.ageing_state import AgeingState, NoiseCovariance, ending_state, local_slope
 
 SCAN = 400
 

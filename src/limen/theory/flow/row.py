@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from limen.theory.flow.anderson import Anderson
 from limen.theory.flow.history import History
 from limen.theory.flow.kernels import KernelEquations, Kernels, Row, empty_row
+from limen.theory.flow.long_times.anderson import Anderson
 
 # A row is solved to this part of the train loss, within bounds.
 ROW_TOLERANCE = 1e-4

@@ -13,10 +13,10 @@ from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.flow.history import History
 from limen.theory.flow.integrator import Outcome, adapt, follow, initial_time, refined
+from limen.theory.flow.long_times.trapped import Plateau, find_plateau
 from limen.theory.flow.model import GaussianModel, gaussian_model
 from limen.theory.flow.model import refuses as model_refuses
 from limen.theory.flow.observables import Observables, extrapolate, grid_error, observe
-from limen.theory.flow.trapped import Plateau, find_plateau
 
 CITATIONS = ("montanari2025",)
 SMALLEST, LARGEST = 1e-5, 0.1

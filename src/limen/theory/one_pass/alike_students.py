@@ -1,7 +1,7 @@
 r"""One-pass SGD of $p$ students $\mathrm{erf}(cz)$ that start alike: a few numbers at any width, $p$ among them.
 
 Equal norms $q$, equal overlaps $c$ between students and equal overlaps $m_r$ with the teachers stay equal for ever, so
-that the equations of `limen.theory.one_pass.right_hand_side` close on $(q,c,m)$. Every average over the units sees at
+that the equations of `overlap_equations.right_hand_side` close on $(q,c,m)$. Every average over the units sees at
 most two particular students and, of the others, one or a pair: four students with the multiplicities $1,1,n$ and
 $n(n-1)$, $n=p-2$, stand for all. The formulas are polynomials in $p$ and hold for $p=1$ too, when $c=q$: two
 copies of the one student and minus one other.
@@ -19,12 +19,12 @@ from limen.problem import InputError
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation
-from limen.theory.one_pass.integration import Motion, Schedule, integrate_many, integrate_one
-from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings
+from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule, integrate_many, integrate_one
+from limen.theory.one_pass.overlap_equations.overlap_flow import CITATIONS, checked_tolerance, flow_findings
+from limen.theory.one_pass.overlap_equations.right_hand_side import check_rate_and_noise
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps
 from limen.theory.one_pass.populations.erf_population import arcsine_kernel, field_drift, tilted_squares
 from limen.theory.one_pass.populations.population import Population, radial
-from limen.theory.one_pass.right_hand_side import check_rate_and_noise
 
 # Two whose overlaps are followed, and two of the others.
 FOLLOWED, STANDING = 2, 4
@@ -96,7 +96,7 @@ def alike_flows(
     times: Any,
     tolerance: float | None = None,
 ) -> Findings:
-    r"""`limen.theory.one_pass.overlap_flow.flows` at many rates from a start in which all students are alike.
+    r"""`overlap_equations.overlap_flow.flows` at many rates from a start in which all students are alike.
 
     Args:
         students: $p$. It is traced: another width compiles nothing.
@@ -140,7 +140,7 @@ def alike_noise_dominated_flow(
     times: Any,
     tolerance: float | None = None,
 ) -> Findings:
-    r"""`limen.theory.one_pass.overlap_flow.noise_dominated_flow` from a start in which all students are alike.
+    r"""`overlap_equations.overlap_flow.noise_dominated_flow` from a start in which all students are alike.
 
     In the time $t\gamma/p$; arguments as for `alike_flows`. `gram` and `overlap` are those of two of the students.
     """

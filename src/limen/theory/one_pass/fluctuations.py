@@ -24,11 +24,11 @@ from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings
-from limen.theory.one_pass.dormand_prince import integrated
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
-from limen.theory.one_pass.integration import Motion
-from limen.theory.one_pass.overlap_flow import CITATIONS
-from limen.theory.one_pass.overlap_ode import (
+from limen.theory.one_pass.overlap_equations.dormand_prince import integrated
+from limen.theory.one_pass.overlap_equations.integration import Motion
+from limen.theory.one_pass.overlap_equations.overlap_flow import CITATIONS
+from limen.theory.one_pass.overlap_equations.overlap_ode import (
     given_overlaps,
     momentum_of,
     population_of,

@@ -21,11 +21,11 @@ from limen.theory.one_pass.committee import (
     sampled_committee,
     sampled_problem,
 )
-from limen.theory.one_pass.integration import Motion
+from limen.theory.one_pass.overlap_equations.integration import Motion
+from limen.theory.one_pass.overlap_equations.right_hand_side import projected
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
-from limen.theory.one_pass.right_hand_side import projected
 
 # Squared increments of z^2 have degree 12 in the fields and, for every activation, 4 in the label noise.
 POLYNOMIAL_NODES, LABEL_NODES, MOST_FIELDS = 7, 3, 4

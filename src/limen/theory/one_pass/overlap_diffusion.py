@@ -23,13 +23,13 @@ from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
 from limen.theory.one_pass.increments import committee_increments, increment_covariance
-from limen.theory.one_pass.integration import Motion
-from limen.theory.one_pass.overlap_flow import motion_of
+from limen.theory.one_pass.overlap_equations.integration import Motion
+from limen.theory.one_pass.overlap_equations.overlap_flow import motion_of
+from limen.theory.one_pass.overlap_equations.right_hand_side import check_rate_and_noise
 from limen.theory.one_pass.overlaps import Overlaps, checked_overlaps, pack, unpack
 from limen.theory.one_pass.populations.frozen_points import covariance_factor
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
-from limen.theory.one_pass.right_hand_side import check_rate_and_noise
 
 CITATIONS = ("arnaboldi2023escaping", "saad1995")
 # Seeds that advance together; more would only need more memory.

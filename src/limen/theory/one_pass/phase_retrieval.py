@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
-from limen.gaussian.start_weights import start_overlaps
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.method import Method
 from limen.problem import Activation, InputError, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.rates import is_schedule

@@ -8,7 +8,7 @@ from limen.gaussian.functions import as_function
 from limen.gaussian.quadrature import gaussian_rule
 from limen.problem.spec import InputError
 from limen.theory.one_pass.committee import checked_activation
-from limen.theory.one_pass.right_hand_side import check_rate_and_noise
+from limen.theory.one_pass.overlap_equations.right_hand_side import check_rate_and_noise
 
 Regime = Literal["gradient flow", "saad-solla", "noise dominated", "no ode"]
 

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from limen.theory.one_pass.integration import Motion
+from limen.theory.one_pass.overlap_equations.integration import Motion
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population
 

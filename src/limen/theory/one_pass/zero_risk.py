@@ -18,7 +18,7 @@ from limen.precision import in_double
 from limen.problem.spec import InputError
 from limen.result import Findings
 from limen.theory.one_pass.committee import checked_activation, committee_population
-from limen.theory.one_pass.integration import Motion, Schedule, integrate
+from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule, integrate
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population
 

@@ -15,7 +15,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from limen.gaussian.gram_matrices import square_root
-from limen.gaussian.mixture_starts import given_start
+from limen.gaussian.starts.mixture_starts import given_start
 from limen.method import Method
 from limen.problem import GaussianMixture, OverlapStart
 from limen.result import Findings

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from limen.problem import BinaryMixture
-from limen.theory.effective.sphere_drift import SphereDrift
+from limen.theory.effective.sphere.sphere_drift import SphereDrift
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()

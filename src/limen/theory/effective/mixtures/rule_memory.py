@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.problem.families.user_model import UserModel
 from limen.problem.spec import InputError
-from limen.problem.user_model import UserModel
 from limen.theory.effective.moments import Moments, bilinear
 
 LARGEST_TRACE = 0.02

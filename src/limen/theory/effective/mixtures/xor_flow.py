@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from limen.gaussian.mixture_starts import drawn_start, given_start
+from limen.gaussian.starts.mixture_starts import drawn_start, given_start
 from limen.method import Method
 from limen.problem import InputError, OverlapStart, XorMixture
 from limen.result import Findings

@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from limen.gaussian.block_starts import limiting_start
 from limen.gaussian.eigenspaces import block_sizes
+from limen.gaussian.starts.block_starts import limiting_start
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
@@ -39,8 +39,13 @@ from limen.theory.one_pass.blocks.block_overlaps import (
 )
 from limen.theory.one_pass.fluctuations import CANDIDATES, Spline, solved, source_along
 from limen.theory.one_pass.increments import problem_increments
-from limen.theory.one_pass.integration import Motion
-from limen.theory.one_pass.overlap_ode import momentum_of, population_of, problem_motion, without_momentum
+from limen.theory.one_pass.overlap_equations.integration import Motion
+from limen.theory.one_pass.overlap_equations.overlap_ode import (
+    momentum_of,
+    population_of,
+    problem_motion,
+    without_momentum,
+)
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 

@@ -7,15 +7,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.block_starts import block_start, limiting_start
+from limen.gaussian.starts.block_starts import block_start, limiting_start
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
 from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
-from limen.theory.one_pass.integration import Path
-from limen.theory.one_pass.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
-from limen.theory.one_pass.overlap_ode import momentum_of, population_of, problem_motion, without_momentum
+from limen.theory.one_pass.overlap_equations.integration import Path
+from limen.theory.one_pass.overlap_equations.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
+from limen.theory.one_pass.overlap_equations.overlap_ode import (
+    momentum_of,
+    population_of,
+    problem_motion,
+    without_momentum,
+)
 from limen.theory.one_pass.populations.frozen_points import POINTS
 
 

@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from limen.theory.one_pass.integration import Motion, Outcome, Solver, trajectory
+from limen.theory.one_pass.overlap_equations.integration import Motion, Outcome, Solver, trajectory
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population
 

@@ -1,0 +1,1 @@
+"""Networks near their start: the tangent kernel and lazy training."""

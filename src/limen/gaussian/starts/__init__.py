@@ -1,0 +1,1 @@
+"""Starts with given overlaps, as weights and as Gram matrices."""

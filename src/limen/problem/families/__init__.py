@@ -1,0 +1,1 @@
+"""The families of problems, one file each."""

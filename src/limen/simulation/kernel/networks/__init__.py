@@ -1,0 +1,1 @@
+"""Deep networks trained for real, and their tangent features."""

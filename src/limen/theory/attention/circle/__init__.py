@@ -1,0 +1,1 @@
+"""Tokens on the circle: densities and their flow."""

@@ -1,0 +1,1 @@
+"""Leaving the equator: laws of the search phase and of hitting times."""

@@ -1,0 +1,1 @@
+"""Single-index models on the sphere: populations, moments, drift."""

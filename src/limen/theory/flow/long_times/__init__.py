@@ -1,0 +1,1 @@
+"""What the flow becomes after long times: slow branches, ageing states, interpolation thresholds."""

@@ -1,0 +1,1 @@
+"""Power-law features: exact risks, scaling laws and their phases."""

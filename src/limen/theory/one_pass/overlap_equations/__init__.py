@@ -1,0 +1,1 @@
+"""The ordinary differential equations of the overlaps and how they are integrated."""

@@ -1,0 +1,177 @@
+r"""The overlap equations as a theory of `TwoLayer` with one-pass SGD, for any activation, target and loss."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from limen.gaussian.starts.start_weights import start_overlaps
+from limen.method import Method
+from limen.precision import in_double
+from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
+from limen.problem.own_functions import OwnFunction
+from limen.problem.starts import overlap_matrix
+from limen.result import Findings
+from limen.theory.fresh_inputs.population_losses import population_losses
+from limen.theory.one_pass.committee import SQUARE, committee_population, committee_weights, sampled_problem
+from limen.theory.one_pass.overlap_equations.integration import Motion, integrate_many, integrate_one
+from limen.theory.one_pass.overlap_equations.overlap_flow import (
+    CITATIONS,
+    checked_tolerance,
+    flow_findings,
+    motion_of,
+    solver_of,
+)
+from limen.theory.one_pass.overlaps import Overlaps
+from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
+from limen.theory.one_pass.populations.sampled_population import SampledPopulation
+from limen.theory.one_pass.symmetry import lasting_symmetry
+
+
+def refuses(problem: object) -> str | None:
+    """Why the overlap equations do not apply, or None."""
+    if not isinstance(problem, TwoLayer):
+        return "it solves two-layer networks."
+    if not problem.one_pass:
+        return f"it solves OnePassSGD and SphericalSGD, not {type(problem.algorithm).__name__}."
+    return problem.inputs.unlike_isotropic()
+
+
+@in_double
+def solve(
+    problem: TwoLayer,
+    times: np.ndarray,
+    d: int | None = None,
+    seeds: Sequence[int] = (),
+    tolerance: float | None = None,
+    points: int = POINTS,
+) -> Findings:
+    r"""Overlaps, Gram matrix, second layer and risk in the limit $d\to\infty$, from given starts.
+
+    With `d` and `seeds`: one row per seed, from the simulator's own initial overlaps at that $d$; the flow itself is
+    the limit. Without them the start must be an `OverlapStart` that fixes the Gram matrix, or (without `gram`)
+    students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and network
+    are committees of one activation with zero bias and square loss; otherwise averages over `points` frozen points.
+
+    Momentum $\beta$ forgets within $1/(1-\beta)$ steps, during which nothing moves as $d\to\infty$: the limit is that
+    of the rate $\gamma/(1-\beta)$, its noise included, whose clock runs $1/(1-\beta)$ times as fast.
+    """
+    if momentum_of(problem):
+        found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
+        return replace(found, dataset=found.dataset.assign_coords(time=times))
+    population, teacher_weights = population_of(problem, points)
+    motion = problem_motion(problem, times)
+    sampled = isinstance(population, SampledPopulation)
+    tolerance = checked_tolerance(tolerance, problem.network.activation, sampled)
+    if d is not None and len(seeds):
+        pairs = [start_overlaps(problem, d, seed) for seed in seeds]
+    elif d is not None or len(seeds):
+        raise InputError("d and seeds must be given together.")
+    else:
+        pairs = [given_overlaps(problem)]
+    second_layer = np.asarray(problem.network.per_neuron("second_layer"))
+    starts = [Overlaps(jnp.asarray(gram), jnp.asarray(overlap), jnp.asarray(second_layer)) for overlap, gram in pairs]
+    if len(seeds):
+        batch = Overlaps(*(jnp.stack(parts) for parts in zip(*starts, strict=True)))
+        path = integrate_many(
+            population, batch, motion, None, None, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
+        )
+        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d})
+    else:
+        path = integrate_one(
+            population, starts[0], motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
+        )
+        symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
+        found = flow_findings(path, times, population, motion, symmetry)
+    return with_losses(problem, found) if sampled else found
+
+
+def momentum_of(problem: TwoLayer) -> float:
+    """The momentum of one-pass SGD, 0 where there is none."""
+    return problem.algorithm.momentum if isinstance(problem.algorithm, OnePassSGD) else 0.0
+
+
+def without_momentum(problem: TwoLayer, times: np.ndarray) -> tuple[TwoLayer, np.ndarray]:
+    r"""The problem without momentum that has the same limit, the rate over $1-\beta$, and the times of its clock."""
+    algorithm = problem.algorithm
+    assert isinstance(algorithm, OnePassSGD)
+    kept, rate = 1.0 - algorithm.momentum, algorithm.rate
+    if isinstance(rate, OwnFunction):
+        # The same function on the slower clock.
+        faster: Any = rate.model_copy(update={"function": lambda t: rate(kept * t) / kept})
+    elif isinstance(rate, str):
+        slower = re.sub(r"\bt\b", f"({kept!r}*t)", rate)
+        faster = f"({slower})/{kept!r}"
+    else:
+        faster = rate / kept
+    plain = algorithm.model_copy(update={"rate": faster, "momentum": 0.0})
+    return problem.model_copy(update={"algorithm": plain}), times / kept
+
+
+def with_losses(problem: TwoLayer, found: Findings) -> Findings:
+    """The same with losses by quadrature along its overlaps: frozen points are good for the flow, not for a loss
+    that is compared at the start, where everything else is equal. Their errors are in `*_spread`."""
+    dataset = found.dataset
+    shape, dims = dataset.test_loss.shape, dataset.test_loss.dims
+    overlap, gram, second = (
+        dataset[name].values.reshape(-1, *dataset[name].shape[len(shape) :])
+        for name in ("overlap", "gram", "second_layer")
+    )
+    names = ("test_loss", "excess_risk", "test_loss_spread", "excess_risk_spread")
+    losses = zip(names, population_losses(problem, overlap, gram, second), strict=True)
+    return replace(found, dataset=dataset.assign({name: (dims, part.reshape(shape)) for name, part in losses}))
+
+
+def population_of(problem: TwoLayer, points: int = POINTS) -> tuple[Population, np.ndarray | None]:
+    """The averages of a problem, and the teachers' weights when its target is a committee."""
+    network, target = problem.network, problem.target
+    weights = committee_weights(target, network.activation) if problem.loss == SQUARE else None
+    if weights is None or any(network.per_neuron("bias")):
+        return sampled_problem(network.activation, network.per_neuron("bias"), target, problem.loss, points), None
+    teachers = np.asarray(weights)
+    identity = np.eye(target.latents)
+    return committee_population(network.activation, network.width, identity, teachers, target.noise, points), teachers
+
+
+def problem_motion(problem: TwoLayer, times: np.ndarray) -> Motion:
+    """Rates, batch and sphere of a problem's algorithm."""
+    algorithm, network = problem.algorithm, problem.network
+    assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
+    batch, ratio = (algorithm.batch, algorithm.second_layer_ratio) if isinstance(algorithm, OnePassSGD) else (1, 1.0)
+    return motion_of(
+        algorithm.rate,
+        network.width,
+        batch,
+        ratio if network.train_second_layer else 0.0,
+        isinstance(algorithm, SphericalSGD),
+        times,
+    )
+
+
+def given_overlaps(problem: TwoLayer) -> tuple[np.ndarray, np.ndarray]:
+    """Overlaps and Gram matrix of an `OverlapStart` as d goes to infinity; a random start is refused."""
+    start, network = problem.start, problem.network
+    if not isinstance(start, OverlapStart):
+        raise InputError(
+            "d and seeds are required: from a random start the flow depends on the overlaps of size d^(-1/2)."
+        )
+    overlap = overlap_matrix(start, network.width, problem.target.latents)
+    if start.gram is not None:
+        return overlap, np.asarray(start.gram, dtype=float)
+    gram = overlap @ overlap.T
+    np.fill_diagonal(gram, network.initial_norm**2)
+    return overlap, gram
+
+
+def _tangent(*arguments: Any, **options: Any) -> Any:
+    # Here: it stands on this module.
+    from limen.theory.one_pass.overlap_equations.overlap_tangent import tangent
+
+    return tangent(*arguments, **options)
+
+
+overlap_ode = Method("overlap-ode", "theory", CITATIONS, refuses, solve, tangent=_tangent)

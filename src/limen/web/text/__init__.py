@@ -1,0 +1,1 @@
+"""Text for the page: equations, references, words on one line."""
