@@ -33,7 +33,7 @@ def test_five_laws_follow_one_theory_and_planted_errors_are_seen():
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
     assert comparison["distribution"].verdict == comparison["ridge_excess_mse"].verdict == "agrees", str(comparison)
-    # Edges at d = 120 are of order d^(-2/3), 4%, away from their limit: 2% of it is set aside. Of the fluctuation what is
+    # Edges at d = 120 are of order d^(-2/3), 4%, away from their limit: 2% is set aside. Of the fluctuation, what is
     # below 2% and twice its band, a fifth of its range, is not seen.
     assert comparison.judged(0.02, 0.2).verdict == "agrees", str(comparison)
     other_law = limen.spectra.CovarianceLaw(1.0, 1.0, 0.6).cdf(experiment.grid())
