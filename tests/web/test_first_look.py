@@ -14,13 +14,14 @@ from limen.experiments.own_problem import OwnProblem
 from limen.experiments.registry import PLACES, experiment_class
 from limen.web import page_tasks
 from limen.web.computation import Computation
+from limen.web.limits import Limits
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DESCENT = """\
 type = "TwoLayer"
 samples_per_dim = 3.0
-target = "z**2"
-network = { width = 2, activation = "tanh", bias = 0.5 }
+target = { formula = "tanh(2*z)", noise = 0.05 }
+network = { width = 2, activation = "tanh" }
 algorithm = { type = "GradientDescent", step = 0.3 }
 """
 PREVIEWED = [name for name in PLACES if experiment_class(name).first_look is not Experiment.first_look]
@@ -89,12 +90,13 @@ def test_a_first_look_is_drawn_like_the_theory(name):
 
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no system Chromium: install the package chromium")
-def test_in_a_browser_a_picture_then_coarse_curves_then_the_theory(visitor):
-    with sync_playwright() as playwright:
+def test_in_a_browser_a_picture_then_coarse_curves_then_the_theory(serve):
+    # Time enough for the theory on a busy machine.
+    with serve(Limits(simulators=1, seconds=300.0)) as visitor, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(base_url=visitor.address)
-        page.set_default_timeout(120_000)
-        expect.set_options(timeout=120_000)
+        page.set_default_timeout(300_000)
+        expect.set_options(timeout=300_000)
         # The first words of the worker arrive late, as from a cold start.
         held = {"until": time.monotonic() + 3.0}
 
@@ -103,7 +105,7 @@ def test_in_a_browser_a_picture_then_coarse_curves_then_the_theory(visitor):
             route.continue_()
 
         page.route("**/events*", late)
-        page.goto(f"/#/problem?problem={quote(json.dumps(DESCENT))}&times=60")
+        page.goto(f"/#/problem?problem={quote(json.dumps(DESCENT))}&times=40")
         expect(page.locator(".meanwhile img")).to_be_visible()
         expect(page.locator(".status")).to_contain_text("computing theory… ")
         expect(page.locator(".panels.coarse .plot").first).to_be_visible()

@@ -119,7 +119,7 @@ class InterpolationThreshold(Experiment):
         return joined_theory(dataset, found)
 
     def first_look(self) -> tuple[Self, Findings] | None:
-        return self.coarser(horizon=min(self.horizon, 100.0))
+        return self.coarser(horizon=min(self.horizon, max(10.0, self.witness_horizon)))
 
     def train(self, seed: int) -> Findings:
         threshold, times = self.threshold(), self.witness_times()

@@ -152,7 +152,9 @@ class LargeNetworks(Experiment):
         return Findings(xr.Dataset(variables, coords=coords), worst is None, worst.status if worst else status)
 
     def first_look(self) -> tuple[Self, Findings] | None:
-        return self.coarser(tolerance=COARSE, widths=self.widths[:1], exponents=self.exponents[:1])
+        return self.coarser(
+            tolerance=COARSE, widths=self.widths[:2], exponents=self.exponents[:1] + self.exponents[-1:]
+        )
 
     def train(self, seed: int) -> Findings:
         times, runs = self.witness_times(), []
