@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from limen.machine import memory
+from limen.machine import interruption, memory
 from limen.machine.pace import Pace
 from limen.problem import InputError
 
@@ -99,3 +99,10 @@ def test_a_wish_to_stop_that_python_drops_is_said_again(words, said):
     command = [sys.executable, "-c", LOST_IN_A_CALLBACK, *words]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
     assert done.stdout.strip() == said and ("Exception ignored" in done.stderr) == bool(words)
+
+
+def test_compiled_code_that_drops_a_wish_to_stop_prints_nothing(capsys):
+    interruption._uncaught(interruption.Stopped, interruption.Stopped(2), None)
+    assert capsys.readouterr().err == ""
+    interruption._uncaught(ValueError, ValueError("two"), None)
+    assert capsys.readouterr().err == "ValueError: two\n"

@@ -29,6 +29,7 @@ def listen() -> None:
     is sent again.
     """
     sys.unraisablehook = _unraised
+    sys.excepthook = _uncaught
     for number in STOPPING:
         # What nohup ignores stays ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -44,6 +45,12 @@ def stop_if_asked() -> None:
 def _stop(number: int, frame: FrameType | None) -> None:
     _asked.set()
     raise Stopped(number)
+
+
+def _uncaught(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """What compiled code drops is printed first, as if nobody had caught it: of a wish to stop nothing is."""
+    if not isinstance(error, Stopped):
+        sys.__excepthook__(kind, error, trace)
 
 
 def _unraised(dropped: Any) -> None:
