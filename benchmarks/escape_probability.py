@@ -13,7 +13,7 @@ of one core.
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -73,13 +73,15 @@ CASES = {
 }
 
 
-def trained_escapes(problem: TwoLayer, d: int, seeds: range) -> np.ndarray:
+def trained_escapes(problem: TwoLayer, d: int, seeds: Sequence[int]) -> np.ndarray:
     """Escape times of trainings, infinite where there is none."""
     cosines = [largest_hard_cosine(problem, TIMES, d, seed) for seed in seeds]
     return escape.first_passage(TIMES, np.array(cosines))
 
 
-def predicted_escapes(problem: TwoLayer, d: int, rows: range, planted: Planted = THEORIES["theory"]) -> np.ndarray:
+def predicted_escapes(
+    problem: TwoLayer, d: int, rows: Sequence[int], planted: Planted = THEORIES["theory"]
+) -> np.ndarray:
     """Escape times of runs of the theory, or of one with a planted error."""
     right: Callable[..., Any] = finite_dimension.conditioned_pass
     right_move = conditioned_pass.move_of
@@ -164,8 +166,9 @@ def run(path: Path) -> None:
     for who, d, first, count in sorted(wanted, key=lambda one: (one[2] // (4 * AT_ONCE), one[1], one[2])):
         for case, problem in CASES.items():
             begin = first if who == "training" else FIRST_ROW + first
-            seeds = range(begin, begin + min(AT_ONCE if who == "training" else 4 * AT_ONCE, count - first))
-            if begin in done.get((case, d, who), {}):
+            end = begin + min(AT_ONCE if who == "training" else 4 * AT_ONCE, count - first)
+            seeds = [seed for seed in range(begin, end) if seed not in done.get((case, d, who), {})]
+            if not seeds:
                 continue
             if who == "training":
                 times = trained_escapes(problem, d, seeds)
@@ -173,7 +176,7 @@ def run(path: Path) -> None:
                 times = predicted_escapes(problem, d, seeds, THEORIES[who])
             kept = [float(time) if np.isfinite(time) else None for time in times]
             with path.open("a") as file:
-                file.write(json.dumps({"case": case, "d": d, "who": who, "first": begin, "times": kept}) + "\n")
+                file.write(json.dumps({"case": case, "d": d, "who": who, "first": seeds[0], "times": kept}) + "\n")
 
 
 def table(path: Path) -> None:
