@@ -112,8 +112,7 @@ def predicted_escapes(
 
 def distance(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
     """Kolmogorov-Smirnov distance of two samples of escape times, and its p-value."""
-    finite = [np.where(np.isfinite(part), part, 1e6) for part in (first, second)]
-    found = ks_2samp(*finite)
+    found: Any = ks_2samp(*(np.where(np.isfinite(part), part, 1e6) for part in (first, second)), method="auto")
     return float(found.statistic), float(found.pvalue)
 
 

@@ -39,10 +39,10 @@ def test_time_course_of_a_bounded_loss():
 def test_long_rows_leave_out_responses_only(monkeypatch):
     """The pass without responses has the same Hessians; then 130 steps (ηt = 156), beyond what responses afford."""
     times = [0, 3, 6]
-    known = feature_learning(problem(), times, paths=2048, scrambles=2).dataset.all_criteria.values
+    known = feature_learning(problem(), times, paths=8192, scrambles=4).dataset.all_criteria.values
     with monkeypatch.context() as patch:
         patch.setattr("limen.theory.thresholds.feature_learning.LONG", 5)
-        found = feature_learning(problem(), times, paths=2048, scrambles=2).dataset.all_criteria.values
+        found = feature_learning(problem(), times, paths=8192, scrambles=4).dataset.all_criteria.values
     np.testing.assert_allclose(found[:2], known[:2], rtol=0.06)
     assert np.isnan(found[2]).all()
     late = feature_learning(problem(), [65, 130], paths=1024, scrambles=1)

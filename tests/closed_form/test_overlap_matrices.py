@@ -65,7 +65,7 @@ def test_thresholds_and_overlaps_of_a_product():
     assert 0.0 < possible <= efficient
     assert np.trace(bayes_overlap(PRODUCT, 0.97 * possible).information_theoretic) == 0.0
     above = bayes_overlap(PRODUCT, 1.1 * efficient)
-    assert above.ok and np.trace(above.algorithmic) > 0.05
+    assert above.ok and np.trace(above.algorithmic) > 0.01
     # Both fixed points satisfy their own equation, and the best has not less to gain than nothing.
     gain = 1.1 * efficient * information_and_slope(PRODUCT, above.information_theoretic)[0]
     assert gain >= entropy(above.information_theoretic)

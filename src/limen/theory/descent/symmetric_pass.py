@@ -83,7 +83,8 @@ def symmetric_pass(
     train_loss, fresh_loss, diverged = np.full(steps + 1, np.nan), np.full((steps + 1, 2), np.nan), None
 
     for t in range(steps + 1):
-        active, neurons = given + met, tuple(np.repeat(part, counts)[None] for part in outer.at(t))
+        active, (second, bias) = given + met, outer.at(t)
+        neurons = (np.repeat(second, counts)[None], np.repeat(bias, counts)[None])
         fresh = _fields(shared[t, :, :active], own[t], points.shared, points.own, own_met, sizes, counts)
         field = fresh
         if met:

@@ -64,9 +64,8 @@ def _fields(problem: TwoLayer, steps: np.ndarray, paths: int, seed: int) -> Path
 
     start = start_coefficients(problem, k + m)[None]
     end = conditioned_pass(problem, points, start, last, Sampling(), True, watch).row(0).diverged
-    for step in wanted if end is not None else ():
-        if end is not None and step >= end:
-            fields.pop(step), second.pop(step)
+    kept = {step for step in fields if end is None or step < end}
+    fields, second = ({step: part[step] for step in kept} for part in (fields, second))
     return PathFields(fields, second, points.labels[0].astype(float), hard.astype(float))
 
 
