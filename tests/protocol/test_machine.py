@@ -62,3 +62,10 @@ def test_start_up_and_compilation_are_not_pace():
     assert pace.seconds_left(0) == 0.0
     clock[0] += 9.0
     assert pace.seconds_left(100) == pytest.approx(100.0), "a stop is noticed"
+
+
+def test_little_memory_is_given_without_asking(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
+    memory.check_memory("a small sample", memory.UNASKED, "take a smaller d")
+    with pytest.raises(InputError, match="needs 0.0301 GB of memory, and 0 GB are free"):
+        memory.check_memory("a sample", 1.003 * memory.UNASKED, "take a smaller d")
