@@ -1,7 +1,7 @@
 """The edge of stability: the largest curvature along gradient descent against the step."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -121,6 +121,9 @@ class Sharpness(Experiment):
         last = dataset.stability.values[:, -1]
         said = ", ".join(f"{value:.2g} at η = {step:g}" for value, step in zip(last, self.step, strict=True))
         return f"after {self.steps} steps the largest curvature over the largest stable one is {said}."
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(step=self.step[:1])
 
     def train(self, seed: int) -> Findings:
         shape = (len(self.sizes()), len(self.step), self.times().size)
