@@ -28,6 +28,7 @@ from limen.theory.descent.hard_fluctuations import hard_fluctuations
 from limen.theory.descent.solve import CITATIONS, Scramble, pinned_directions
 from limen.theory.thresholds.along_training import neuron_samples, scrambles_of, weight_decay_level
 from limen.theory.thresholds.hessian_law import hessian_law, zero_levels
+from limen.theory.thresholds.population_hessian import population_hessian
 
 Criterion = Literal["trimmed", "zero-level", "growth"]
 CRITERIA: tuple[Criterion, ...] = ("trimmed", "zero-level", "growth")
@@ -106,8 +107,12 @@ def _criteria(problem: TwoLayer, one: Scramble, steps: np.ndarray) -> tuple[np.n
             continue
         for neuron in range(problem.network.width):
             weights, coordinates = neuron_samples(problem, [one], int(step), neuron)
-            law = hessian_law(weights, coordinates, delta, TRIM, level)
-            levels = zero_levels(weights, coordinates, delta, level=level)
+            if problem.inputs.isotropic:
+                law = hessian_law(weights, coordinates, delta, TRIM, level)
+                levels = zero_levels(weights, coordinates, delta, level=level)
+            else:
+                law = population_hessian(weights, coordinates, delta, problem.inputs, TRIM, level)
+                levels = population_hessian(weights, coordinates, delta, problem.inputs, level=level).zero_levels()
             smallest[i] = np.fmin(smallest[i], law.minimum_weight)
             values[0, i] = np.fmin(values[0, i], law.stability)
             values[1, i] = np.fmin(values[1, i], levels)
@@ -147,7 +152,8 @@ def _lowest_crossings(signs: Callable[[int], np.ndarray]) -> np.ndarray:
     before = np.take_along_axis(values, np.maximum(after - 1, 0), axis=0)[0]
     inside = (after[0] > 0) & np.isfinite(before)
     position = np.where(inside, after[0] - 1 + before / np.where(inside, before - now, 1.0), after[0])
-    crossing = np.where(begins <= last, LOWEST * 2.0 ** (position / PER_OCTAVE), np.inf)
+    found = begins <= last
+    crossing = np.where(found, LOWEST * 2.0 ** (np.where(found, position, 0.0) / PER_OCTAVE), np.inf)
     return np.where(np.isnan(values).all(axis=0), np.nan, crossing)
 
 
