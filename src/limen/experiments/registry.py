@@ -38,6 +38,7 @@ PLACES = {
     "batch-size": "descent.batch_size:BatchSize",
     "adam-vs-sgd": "descent.adam_vs_sgd:AdamVersusSGD",
     "epochs": "descent.epochs:Epochs",
+    "activation-effect": "thresholds.activation_effect:ActivationEffect",
     "learning-transition": "thresholds.learning_transition:LearningTransition",
     "phase-retrieval-sgd": "one_pass.phase_retrieval_sgd:PhaseRetrievalSGD",
     "escape-mediocrity": "one_pass.escape_mediocrity:EscapeMediocrity",
