@@ -4,11 +4,11 @@
     PYTHONPATH=NEW/src python benchmarks/before_after.py record new --parameters old
     python benchmarks/before_after.py table old new
 
-`record` runs the theory and seeds 0 and 1 of every experiment at its quick parameters and writes one file for each, with
-the parameters used. With `--parameters FOLDER` the parameters are those kept there: both versions answer the same
-question; fields that the present version does not have are left out and named. An experiment that has its file already is
-not run again. `table` gives, for each experiment and witness, the largest difference relative to the variable's largest
-value, over the variables that both have.
+`record` runs the theory and seeds 0 and 1 of every experiment at its quick parameters and writes one file for each,
+with the parameters used. With `--parameters FOLDER` the parameters are those kept there: both versions answer the same
+question; fields that the present version does not have are left out and named. An experiment that has its file already
+is not run again. `table` gives, for each experiment and witness, the largest difference relative to the variable's
+largest value, over the variables that both have.
 """
 
 import argparse

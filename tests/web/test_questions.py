@@ -11,6 +11,7 @@ import limen
 from limen.experiments.own_problem import OwnProblem
 from limen.storage import FileStore
 from limen.sweeps.in_process import InProcess
+from limen.web.answers import Cancelled
 from limen.web.limits import Limits
 from limen.web.questions.answered import answer_question
 from limen.web.questions.asked import question_task
@@ -41,24 +42,34 @@ def answer(visitor, *asked, **more):
 
 
 def test_a_grid_tells_how_far_it_is(tmp_path):
-    # In this process: over the network a quick grid may be over before anybody listens.
-    asked = {
-        "kind": "grid", "experiment": "problem", "settings": {"axes": [NOISE]},
-        "parameters": {"problem": RIDGE, "times": 2.0, "d": 30},
-    }  # fmt: skip
-    events = []
-    answer_question(
-        question_task(asked, Limits()),
-        FileStore(tmp_path),
-        lambda kind, body: events.append((kind, json.loads(body))),
-        lambda: False,
+    """Asked of the worker itself: on the page, progress that a newer event replaces is forgotten."""
+    asked = {"kind": "grid", "experiment": "problem", "settings": {"axes": [NOISE]}}
+    asked["parameters"] = {"problem": RIDGE, "times": 2.0, "d": 30}
+    told = []
+    task = question_task(asked, Limits())
+    answer_question(task, FileStore(tmp_path), lambda kind, body: told.append((kind, json.loads(body))), lambda: False)
+    assert [kind for kind, _ in told] == [*["seeds"] * (len(told) - 1), "done"]
+    progress = [(event["done"], event["total"]) for _, event in told[:-1]]
+    # Every point is told of, one after the other, and the last word before the answer is that all are done.
+    assert sorted(progress) == progress and set(progress) == {(1, 3), (2, 3), (3, 3)}
+
+
+def test_a_grid_that_is_no_longer_wanted_stops(tmp_path):
+    task = question_task(
+        {"kind": "grid", "experiment": "problem", "settings": {"axes": [NOISE]}, "parameters": {"problem": RIDGE}},
+        Limits(),
     )
-    far = [told["done"] for kind, told in events if kind == "seeds" and told["total"] == 3]
-    assert far and far == sorted(far) and far[-1] == 3 and events[-1][0] == "done"
+    told = []
+    with pytest.raises(Cancelled):
+        answer_question(task, FileStore(tmp_path), lambda kind, body: told.append(kind), lambda: True)
+    assert not told
 
 
 def test_a_grid_of_theory_has_the_numbers_of_python(visitor):
-    done = answer(visitor, "grid", {"axes": [NOISE]})[-1][1]
+    events = answer(visitor, "grid", {"axes": [NOISE]})
+    assert all(told["done"] <= told["total"] == 3 for kind, told in events if kind == "seeds")
+    assert events[-1][0] == "done"
+    done = events[-1][1]
     assert "3 of 3 points done" in done["text"]
     line = next(trace for trace in done["figure"]["panels"][0]["data"] if trace["type"] == "scatter")
     name = done["quantity"].removeprefix("headline_")
