@@ -71,6 +71,14 @@ def test_a_first_look_is_forgotten_when_the_theory_is_there():
     assert [event.kind for event in computation.events] == ["theory", "done"]
 
 
+def test_an_exact_flow_is_looked_at_from_its_beginning():
+    neuron = limen.TwoLayer("tanh(2*z)", limen.Network(1, "tanh"), limen.GradientFlow(), 2.0)
+    found = OwnProblem(problem=neuron, times=2.0).preliminary()
+    assert found is not None
+    drawn, result = found
+    assert float(result.dataset.time[-1]) == 0.5 and drawn.times == 0.5 and "preliminary" in result.status
+
+
 def test_no_look_where_the_theory_is_quick_or_refuses_what_is_coarser():
     assert OwnProblem(problem=limen.Ridge(0.5)).preliminary() is None
     many = limen.TwoLayer("z**2", limen.Network(8, "tanh"), limen.GradientDescent(0.1), 3.0)
