@@ -13,6 +13,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.own_problem import OwnProblem
 from limen.experiments.registry import PLACES, experiment_class
 from limen.web import page_tasks
+from limen.web.answers import Cancelled
 from limen.web.computation import Computation
 from limen.web.limits import Limits
 
@@ -27,11 +28,11 @@ algorithm = { type = "GradientDescent", step = 0.3 }
 PREVIEWED = [name for name in PLACES if experiment_class(name).first_look is not Experiment.first_look]
 
 
-def told(parameters):
+def told(parameters, gone=lambda: False):
     """What a worker says of the theory of a problem, event by event."""
     events = []
     task = {"task": "run", "experiment": "problem", "parameters": parameters, "seeds": 0, "threads": 1}
-    page_tasks.perform(task, lambda kind, body: events.append((kind, json.loads(body))), lambda: False)
+    page_tasks.perform(task, lambda kind, body: events.append((kind, json.loads(body))), gone)
     return events
 
 
@@ -49,6 +50,10 @@ def test_coarse_curves_come_first_and_say_so(monkeypatch, tmp_path):
     rough, fine = (one["headline"]["theory"]["test_loss"] for one in (coarse, exact))
     assert rough != fine and rough == pytest.approx(fine, rel=0.1)
     assert len(coarse["figure"]["panels"]) == len(exact["figure"]["panels"])
+    # Who has gone meanwhile does not have the theory computed, and the process stays warm.
+    elsewhere = parameters | {"times": 4.0}
+    with pytest.raises(Cancelled):
+        told(elsewhere, gone=lambda: True)
     # What is in the store comes at once, and so does what was quick the last time.
     assert [kind for kind, _ in told(parameters)] == ["theory", "done"]
     monkeypatch.setattr(page_tasks, "LONG", 1e9)
@@ -64,6 +69,14 @@ def test_a_first_look_is_forgotten_when_the_theory_is_there():
     computation.tell("theory")
     computation.tell("done")
     assert [event.kind for event in computation.events] == ["theory", "done"]
+
+
+def test_an_exact_flow_is_looked_at_from_its_beginning():
+    neuron = limen.TwoLayer("tanh(2*z)", limen.Network(1, "tanh"), limen.GradientFlow(), 2.0)
+    found = OwnProblem(problem=neuron, times=2.0).preliminary()
+    assert found is not None
+    drawn, result = found
+    assert float(result.dataset.time[-1]) == 0.5 and drawn.times == 0.5 and "preliminary" in result.status
 
 
 def test_no_look_where_the_theory_is_quick_or_refuses_what_is_coarser():

@@ -12,6 +12,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.experiments.number import Number, over_seeds
 from limen.method import Method, choose
+from limen.problem.algorithms import GradientFlow
 from limen.problem.changes import changed, parameters
 from limen.problem.spec import InputError, Spec, from_description, nested_tuple
 from limen.problem.starts import RandomStart
@@ -21,6 +22,8 @@ from limen.verbs import predict, simulate
 
 Options = tuple[tuple[str, Any], ...]
 LAST, MOST_NUMBERS = "at the end", 8
+# The part of the time that a first look at an exact flow covers.
+BEGINNING = 0.25
 
 
 def _as_problem(value: Any) -> Any:
@@ -114,9 +117,14 @@ class OwnProblem(Experiment):
 
     def first_look(self) -> tuple[Self, Findings] | None:
         method = self._theory()
-        if self.paired or not method.coarse:
+        if self.paired:
             return None
-        return self.coarser(theory_options=tuple({**method.coarse, **dict(self.theory_options)}.items()))
+        if method.coarse:
+            return self.coarser(theory_options=tuple({**method.coarse, **dict(self.theory_options)}.items()))
+        if isinstance(getattr(self.problem, "algorithm", None), GradientFlow) and isinstance(self.times, float):
+            # Steps of a flow that is followed exactly go with the time: its beginning is cheap.
+            return self.coarser(times=BEGINNING * self.times)
+        return None
 
     def train(self, seed: int) -> Findings:
         options = dict(self.simulator_options)

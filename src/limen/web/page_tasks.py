@@ -46,7 +46,7 @@ def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
             if task["seeds"]:
                 _run(experiment, tuple(range(task["seeds"])), task["threads"], send, stop_asked)
             else:
-                _preview(experiment, send)
+                _preview(experiment, send, stop_asked)
         case "data":
             send("file", as_json(data_answer(task)))
         case "question":
@@ -79,8 +79,8 @@ def _store() -> FileStore:
     return FileStore()
 
 
-def _preview(experiment: Experiment, send: Send) -> None:
-    """Theory alone."""
+def _preview(experiment: Experiment, send: Send, stop_asked: Asked) -> None:
+    """Theory alone; who has moved a slider since the first look has no need of the rest."""
     seeds = tuple(range(min(PREVIEWED_STARTS, experiment.default_seeds))) if experiment.paired else ()
     key = address(spec_of(experiment), "theory", seeds)
     began = time.perf_counter()
@@ -88,6 +88,8 @@ def _preview(experiment: Experiment, send: Send) -> None:
     computed = theory is None
     if theory is None:
         _first_look(experiment, send)
+        if stop_asked():
+            raise Cancelled
         theory = experiment.theory(seeds)
         _seconds[type(experiment), experiment.structure()] = time.perf_counter() - began
     told = {"seconds": time.perf_counter() - began, "key": key}
