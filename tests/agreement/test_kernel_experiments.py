@@ -14,32 +14,32 @@ from limen.experiments.spectra.marchenko_pastur import MarchenkoPasturBulk
 from limen.problem import InputError
 from limen.result import merge
 
-# Experiment, seeds, the widest band allowed, and changes of parameters that make the theory wrong.
+# Experiment, seeds, to which part of the range agreement is asked for, and changes that make the theory wrong. The part
+# is 1% and twice the widest band, where these seeds decide whatever the deviation: smaller ones are not seen here.
 CASES = {
     "marchenko-pastur": (MarchenkoPasturBulk(d=200), 48, 0.05, [{"ratio": 0.33}, {"values": (1.0, 4.0, 11.0)}]),
     "marchenko-pastur, more dimensions than samples": (
         MarchenkoPasturBulk(d=200, ratio=2.0, values="1", weights="1"), 48, 0.05, [{"ratio": 2.2}],
     ),
-    "bbp-transition": (BBPTransition(d=200), 48, 0.09, [{"ratio": 0.55}]),
-    "double-descent": (DoubleDescent(d=100), 60, 0.1, [{"noise": 0.1}, {"signal": 1.1}]),
-    "ridge-early-stopping": (RidgeEarlyStopping(d=100), 60, 0.2, [{"noise": 0.3}, {"signal": 1.2}]),
-    "random-features": (RandomFeaturesPeak(d=40), 48, 0.2, [{"noise": 0.0}, {"ridges": (0.002, 0.02, 0.2)}]),
-    "random-features-flow": (RandomFeaturesFlow(d=40), 60, 0.14, [{"noise": 0.0}, {"nonlinear": 0.0}]),
+    "bbp-transition": (BBPTransition(d=200), 780, 0.05, [{"ratio": 0.55}]),
+    "double-descent": (DoubleDescent(d=100), 60, 0.2, [{"noise": 0.1}, {"signal": 1.1}]),
+    "ridge-early-stopping": (RidgeEarlyStopping(d=100), 60, 0.31, [{"noise": 0.3}, {"signal": 1.2}]),
+    "random-features": (RandomFeaturesPeak(d=40), 48, 0.34, [{"noise": 0.0}, {"ridges": (0.002, 0.02, 0.2)}]),
+    "random-features-flow": (RandomFeaturesFlow(d=40), 60, 0.27, [{"noise": 0.0}, {"nonlinear": 0.0}]),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=list(CASES))
 def case(request):
-    experiment, seeds, widest, planted = CASES[request.param]
-    return experiment, merge([experiment.simulate(seed) for seed in range(seeds)]), widest, planted
+    experiment, seeds, part, planted = CASES[request.param]
+    return experiment, merge([experiment.simulate(seed) for seed in range(seeds)]), part, planted
 
 
-def test_the_simulation_does_not_contradict_the_theory_and_the_twins_do(case):
-    experiment, simulation, widest, planted = case
+def test_the_simulation_agrees_with_the_theory_and_not_with_the_twins(case):
+    experiment, simulation, part, planted = case
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < widest, comparison
+    assert comparison.judged(tolerance=part).verdict == "agrees", str(comparison)
     for changes in planted:
         twin = type(experiment)(**{**experiment.model_dump(mode="python"), **changes}).theory()
         # The wrong values stand at the right places, else the comparison would refuse the coordinates.

@@ -42,8 +42,8 @@ def test_planted_errors_of_ridge_are_caught(ridge_run, planted):
 
 def test_random_features_agree(features_run):
     comparison = limen.compare(limen.predict(FEATURES, FEATURES_TIMES), features_run)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < 0.07
+    # 120 seeds: what is below a tenth of the range (1% and twice the band) is not seen.
+    assert comparison.judged(tolerance=0.1).verdict == "agrees", str(comparison)
 
 
 @pytest.mark.parametrize("planted", [{"noise": 0.0}, {"ridge": 0.0}, {"nonlinear": 0.0}, {"samples_per_dim": 2.4}])

@@ -24,21 +24,21 @@ def with_values(theory: Result, **changes) -> Result:
     return replace(theory, dataset=theory.dataset.assign(wrong))
 
 
+# To which part of the range agreement is asked for: 1% and twice the widest band. Smaller deviations are not seen here.
 @pytest.mark.parametrize(
-    ("experiment", "seeds", "widest", "planted"),
+    ("experiment", "seeds", "part", "planted"),
     [
-        (NeuralTangent(d=40, neurons=300), 40, 0.12, [{"noise": 0.0}, {"samples_per_dim": 4.0}]),
+        (NeuralTangent(d=40, neurons=300), 40, 0.19, [{"noise": 0.0}, {"samples_per_dim": 4.0}]),
         (NTKConvergence(width=64, activation="erf", depth=2), 60, 0.05, [{"weight_variance": 2.2}, {"bias": 0.5}]),
-        (NTKConvergence(width=128), 40, 0.08, [{"weight_variance": 2.2}, {"depth": 2}]),
+        (NTKConvergence(width=128), 40, 0.16, [{"weight_variance": 2.2}, {"depth": 2}]),
     ],
     ids=["tangent features", "kernel of two layers", "kernel of three layers"],
 )
-def test_the_simulation_does_not_contradict_the_theory_and_the_twins_do(experiment, seeds, widest, planted):
+def test_the_simulation_agrees_with_the_theory_and_not_with_the_twins(experiment, seeds, part, planted):
     simulation = merge([experiment.simulate(seed) for seed in range(seeds)])
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < widest, comparison
+    assert comparison.judged(tolerance=part).verdict == "agrees", str(comparison)
     (name,) = experiment.compared
     for changes in planted:
         twin = type(experiment)(**{**experiment.model_dump(mode="python"), **changes}).theory()

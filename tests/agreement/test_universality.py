@@ -32,8 +32,10 @@ def test_five_laws_follow_one_theory_and_planted_errors_are_seen():
     simulation = merge([experiment.simulate(seed) for seed in range(40)])
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
-    assert comparison.judged(0.02, 0.05).verdict != "disagrees", comparison
-    assert comparison["distribution"].band < 0.02, comparison
+    assert comparison["distribution"].verdict == comparison["ridge_excess_mse"].verdict == "agrees", str(comparison)
+    # Edges at d = 120 are of order d^(-2/3), 4%, away from their limit: 2% is set aside. Of the fluctuation, what is
+    # below 2% and twice its band, a fifth of its range, is not seen.
+    assert comparison.judged(0.02, 0.2).verdict == "agrees", str(comparison)
     other_law = limen.spectra.CovarianceLaw(1.0, 1.0, 0.6).cdf(experiment.grid())
     gaussian = theory.dataset.diagonal_fluctuation.copy(data=np.full(len(COMPARED), 2.0))
     planted = (
