@@ -59,6 +59,9 @@ def table(old: Path, new: Path) -> None:
     """Prints the differences as a Markdown table."""
     print("| experiment | theory | simulation | variables that differ most |\n|---|---|---|---|")
     for path in sorted(old.glob("*.json")):
+        if not (new / path.name).exists():
+            print(f"| {path.stem} | not run again | | |")
+            continue
         before, after = (json.loads((folder / path.name).read_text()) for folder in (old, new))
         if "error" in before or "error" in after:
             print(f"| {path.stem} | {before.get('error', '')} | {after.get('error', '')} | |")
@@ -99,13 +102,13 @@ def main() -> None:
     recording = commands.add_parser("record")
     recording.add_argument("folder", type=Path)
     recording.add_argument("--parameters", type=Path)
-    recording.add_argument("names", nargs="*")
+    recording.add_argument("--only", nargs="+", default=[], metavar="NAME")
     comparing = commands.add_parser("table")
     comparing.add_argument("old", type=Path)
     comparing.add_argument("new", type=Path)
     options = parser.parse_args()
     if options.command == "record":
-        record(options.folder, options.parameters, options.names)
+        record(options.folder, options.parameters, options.only)
     else:
         table(options.old, options.new)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from random_problems import Draw, draw
-from witnesses import BLOCK, NotOkError, Witnesses, trained
+from witnesses import BLOCK, PLANTED, NotOkError, Witnesses, trained
 
 import limen
 from limen.problem.spec import InputError
@@ -63,15 +63,17 @@ def watched(theory: Any, run: Any) -> list[str]:
     return moving or [name for name in ("test_loss", "excess_risk", *map(str, shared)) if name in shared][:1]
 
 
-def measured(given: Draw, plant: bool = True) -> tuple[Witnesses, list[str]]:
-    """Witnesses with seeds by the rule of this module, and the variables to be judged."""
-    found = Witnesses(given, plant)
+def measured(given: Draw, planted: float, quick: bool) -> tuple[Witnesses, list[str]]:
+    """Witnesses with seeds by the rule of this module, and the variables to judge; `quick`: one size, two blocks."""
+    found = Witnesses(given, planted, given.sizes[-1:] if quick else ())
     found.grow()  # compiles
     began = time.process_time()
     found.grow()
     cost = time.process_time() - began
     right, _, runs = found.together()
     names = watched(right[-1], runs[-1])
+    if quick:
+        return found, names
     band = max(float(one.measured.band.max()) for one in limen.compare(right, runs, names).variables)
     wanted = found.seeds * min(band / BAND, 100.0) ** 2
     blocks = int(np.ceil(min(wanted, MOST) / BLOCK) - 2)
@@ -103,28 +105,28 @@ def diverges(given: Draw) -> bool:
     return False
 
 
-def judged(given: Draw, plant: bool = True) -> Outcome:
-    """The outcome of one draw."""
+def judged(given: Draw, planted: float = PLANTED, quick: bool = False) -> Outcome:
+    """The outcome of one draw, and what becomes of a theory that is `planted` times too fast (1: none is made)."""
     began, count = time.process_time(), 0
 
-    def done(verdict: str, sentence: str, planted: str = "", moved: float = 0.0) -> Outcome:
+    def done(verdict: str, sentence: str, twin: str = "", moved: float = 0.0) -> Outcome:
         kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
-        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted, moved)
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, twin, moved)
 
     try:
         try:
-            found, names = measured(given, plant)
+            found, names = measured(given, planted, quick)
         except NotOkError as error:
             if "diverge" in str(error) and diverges(given):
                 return done("both diverge", str(error))
             raise
         count = found.seeds
         right, wrong, runs = found.together()
-        verdict, planted, moved = limen.compare(right, runs, names), "", 0.0
-        if wrong is not None and plant:
-            planted = limen.compare(wrong, runs, names).verdict
+        verdict, twin, moved = limen.compare(right, runs, names), "", 0.0
+        if wrong is not None:
+            twin = limen.compare(wrong, runs, names).verdict
             moved = moved_by(wrong[-1], right[-1], names)
-        return done(verdict.verdict, verdict.sentence, planted, moved)
+        return done(verdict.verdict, verdict.sentence, twin, moved)
     except InputError as error:
         return done("refused", str(error))
     except NotOkError as error:
@@ -158,7 +160,7 @@ def simpler(given: Draw) -> Iterator[Draw]:
 def shrunk(given: Draw, verdict: str) -> Draw:
     """The simplest draw found that has the same verdict, one feature at a time."""
     for candidate in simpler(given):
-        if judged(candidate, plant=False).verdict == verdict:
+        if judged(candidate, planted=1.0).verdict == verdict:
             return shrunk(candidate, verdict)
     return given
 

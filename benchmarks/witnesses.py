@@ -16,20 +16,20 @@ from limen.result import merge
 
 BLOCK = 16  # seeds
 LONGEST = 60  # seconds of processor time for one call; more is a hang
-PLANTED = 1.1
+PLANTED = 1.1  # learning rate or speed of time, against the true one
 
 
 class NotOkError(Exception):
     """A result that says of itself that it is not to be trusted."""
 
 
-def faster(problem: Spec) -> Spec | None:
-    """The problem with a learning rate a tenth larger where time counts steps, else None: there time itself is sped."""
+def faster(problem: Spec, factor: float) -> Spec | None:
+    """The problem with a larger learning rate where time counts steps, else None: there time itself is sped."""
     if isinstance(problem, limen.PowerLawFeatures):
-        return problem.model_copy(update={"rate": PLANTED * problem.rate})
+        return problem.model_copy(update={"rate": factor * problem.rate})
     if isinstance(problem, limen.TwoLayer) and problem.counts_steps:
         algorithm: Any = problem.algorithm
-        quick = algorithm.model_copy(update={"step": PLANTED * algorithm.step})
+        quick = algorithm.model_copy(update={"step": factor * algorithm.step})
         return problem.model_copy(update={"algorithm": quick})
     return None
 
@@ -40,12 +40,12 @@ class Witnesses:
     A block is as long as any other, so that what was compiled for the first serves all.
     """
 
-    def __init__(self, given: Draw, plant: bool = True):
-        self.given, self.plant, self.paired = given, plant, False
+    def __init__(self, given: Draw, planted: float = PLANTED, sizes: tuple[int, ...] = ()):
+        self.given, self.planted, self.sizes, self.paired = given, planted, sizes or given.sizes, False
         self.held: tuple[Any, Any] | None = None
-        self.right: dict[int, list[Any]] = {size: [] for size in given.sizes}
-        self.wrong: dict[int, list[Any]] = {size: [] for size in given.sizes}
-        self.runs: dict[int, list[Any]] = {size: [] for size in given.sizes}
+        self.right: dict[int, list[Any]] = {size: [] for size in self.sizes}
+        self.wrong: dict[int, list[Any]] = {size: [] for size in self.sizes}
+        self.runs: dict[int, list[Any]] = {size: [] for size in self.sizes}
 
     @property
     def seeds(self) -> int:
@@ -55,7 +55,7 @@ class Witnesses:
     def grow(self) -> None:
         """One block more at every size."""
         begin = self.seeds
-        for size in self.given.sizes:
+        for size in self.sizes:
             seeds = range(begin, begin + BLOCK)
             right, wrong = self.predicted(size, seeds)
             self.runs[size].append(trained(self.given, size, seeds))
@@ -66,16 +66,16 @@ class Witnesses:
         """The prediction and the planted one (None where it is not ok), seed by seed where the start is random."""
         if self.held is None and not self.paired:
             try:
-                self.held = predictions(self.given, self.plant)
+                self.held = predictions(self.given, self.planted)
             except InputError as error:
                 if "d and seeds" not in str(error):
                     raise
                 self.paired = True
-        return self.held or predictions(self.given, self.plant, d=d, seeds=list(seeds))
+        return self.held or predictions(self.given, self.planted, d=d, seeds=list(seeds))
 
     def together(self) -> tuple[list[Any], list[Any] | None, list[Any]]:
         """Theories, planted theories and trainings, one for each size."""
-        right, wrong, runs = ([self._joined(part[s]) for s in self.given.sizes] for part in
+        right, wrong, runs = ([self._joined(part[s]) for s in self.sizes] for part in
                               (self.right, self.wrong, self.runs))  # fmt: skip
         return right, None if None in wrong else wrong, runs
 
@@ -85,17 +85,15 @@ class Witnesses:
         return merge(parts) if "seed" in parts[0].dataset.dims else parts[0]
 
 
-def predictions(given: Draw, plant: bool, **pairing: Any) -> tuple[Any, Any]:
-    """The prediction, and the one in which the learning rate, or time, is a tenth too large; None where that is not ok.
-
-    Where time itself is sped, both are read from one solution.
-    """
+def predictions(given: Draw, planted: float, **pairing: Any) -> tuple[Any, Any]:
+    """The prediction, and the one whose learning rate, or time, is `planted` times too large: None where that is not
+    ok, or where nothing is planted. Where time itself is sped, both are read from one solution."""
     times = np.asarray(time_grid(given.times, getattr(given.problem, "counts_steps", False)), dtype=float)
-    quick = faster(given.problem) if plant else None
-    if quick is None and plant:
+    quick = faster(given.problem, planted) if planted != 1.0 else None
+    if quick is None and planted != 1.0:
         with contextlib.suppress(NotOkError):
-            whole = asked(given.problem, np.union1d(times, PLANTED * times), **pairing)
-            return read_at(whole, times, given), read_at(whole, PLANTED * times, given)
+            whole = asked(given.problem, np.union1d(times, planted * times), **pairing)
+            return read_at(whole, times, given), read_at(whole, planted * times, given)
     right, wrong = asked(given.problem, given.times, **pairing), None
     if quick is not None:
         with contextlib.suppress(NotOkError):

@@ -138,6 +138,8 @@ def choose(methods: tuple[Method, ...], problem: Any, name: "str | Method | None
     """The first method that does not refuse the problem, or the one that is named or given."""
     if isinstance(name, Method):
         methods, name = (name,), name.name
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"{what} must be the name of one or a limen.Method, got {name!r}.")
     if name is not None:
         for method in methods:
             if method.name == name:

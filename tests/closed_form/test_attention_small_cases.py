@@ -2,6 +2,7 @@
 
 import math
 
+import jax
 import numpy as np
 import pytest
 from scipy import special
@@ -10,6 +11,7 @@ from scipy.stats import norm
 from limen.problem import SelfAttention
 from limen.problem.spec import InputError
 from limen.simulation.attention.attracting_points import attracting_points
+from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.growth import even_tokens
 from limen.simulation.attention.mean_field_starts import axial_tokens, drawn_angles
 from limen.simulation.attention.observables import CLUSTERED
@@ -28,7 +30,7 @@ def plain_bessel_rates(d, beta, degrees):
     return degrees * (degrees + d - 2) / beta * ratio
 
 
-@pytest.mark.parametrize("d, beta", [(2, -200.0), (3, -60.0), (3, 250.0), (8, -3.0)])
+@pytest.mark.parametrize("d, beta", [(2, -3000.0), (3, -60.0), (3, 250.0), (8, -3.0)])
 def test_growth_rates_at_large_temperatures_of_either_sign(d, beta):
     degrees = np.arange(1, 8)
     np.testing.assert_allclose(
@@ -140,6 +142,20 @@ def test_a_noisy_law_on_the_circle_solves_its_equation():
         assert float(found.order_parameter) > 0.3
 
 
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_sharp_polygons_neither_overflow_nor_move(k):
+    for beta in (2000.0, 20000.0):
+        rates, internal = attention.polygon_rates(k, beta)
+        assert internal == pytest.approx(-1.0, rel=1e-12)
+        np.testing.assert_allclose(rates, 0.0, atol=1e-300)
+
+
+def test_a_sharp_kernel_does_not_overflow_on_the_sphere():
+    found = attention.zonal_flow(lambda u: 1.0 + u, 3, 800.0, [0.0, 0.02], nodes=16).dataset
+    assert np.isfinite(found.height.values).all() and (np.abs(found.height.values) <= 1.0).all()
+    assert float(found.mean_height[0]) == pytest.approx(1 / 3, rel=1e-10)
+
+
 # What the simulator starts from and measures
 
 
@@ -169,6 +185,21 @@ def test_what_the_ensemble_records_is_what_plain_sums_give():
     np.testing.assert_allclose(np.asarray(record.clustered_pairs)[0], (pairs >= 1 - CLUSTERED).mean(axis=1))
     expected = 0.5 * np.expm1(1.7 * gram).mean(axis=(1, 2)) / 1.7
     np.testing.assert_allclose(np.asarray(record.energy)[0], expected, rtol=1e-12)
+
+
+def test_tokens_without_attention_are_brownian_motions():
+    """No value matrix to pull them: the mean cosine of tokens that start together falls as exp(-2 D (d - 1) t)."""
+    systems, n, d, noise = 200, 4, 3, 0.2
+    tokens = np.broadcast_to(np.eye(d)[0], (systems, n, d))
+    still = Matrices(None, np.zeros((systems, 1, d, d)))
+    times = np.array([0.25, 0.5])
+    keys = jax.random.split(jax.random.key(3), systems)
+    record = run_ensemble(tokens, 1.0, times, still, noise=noise, keys=keys, step=0.01)
+    cosines = np.asarray(record.mean_cosine)
+    error = cosines.std(axis=1) / math.sqrt(systems)
+    # The steps are of first order: 1% for them.
+    assert (np.abs(cosines.mean(axis=1) - np.exp(-2 * noise * (d - 1) * times)) < 4 * error + 0.01).all()
+    assert error.max() < 0.03
 
 
 def test_even_tokens_integrate_harmonics_exactly():

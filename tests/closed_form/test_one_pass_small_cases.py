@@ -3,6 +3,7 @@
 import math
 from itertools import product
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -10,6 +11,8 @@ from scipy.optimize import brentq
 from scipy.special import digamma
 
 from limen import one_pass
+from limen.precision import in_double
+from limen.simulation.one_pass import leaping_exits
 from limen.theory.fresh_inputs.axis_rules import axis_rule
 from limen.theory.fresh_inputs.latent_rule import whitened
 from limen.theory.one_pass import phase_retrieval
@@ -106,6 +109,31 @@ def test_logistic_overlap_solves_its_equation_and_the_amplitude_its_own():
     c = phase_retrieval.growth_rate(rate, noise)
     expected = rate * gauss_hermite(square, 3) / d * (1 - np.exp(-8 * c * times)) / (8 * c)
     np.testing.assert_allclose(phase_retrieval.amplitude_variance(rate, noise, times, d), expected, rtol=1e-10)
+
+
+@in_double
+def test_a_leap_has_the_mean_and_the_variance_of_its_steps():
+    """One neuron: tangent moves of m by exact Gaussian moments; 20000 leaps of four thousand steps."""
+    m, strength, noise, leap, steps, count = 0.3, 0.03, 0.5, 1e-3, 4000.0, 20_000
+
+    def move(x):
+        field = m * x[:, 0] + math.sqrt(1 - m**2) * x[:, 1]
+        error = x[:, 0] ** 2 - field**2 + math.sqrt(noise) * x[:, 2]
+        # What lengthens the neuron by half of its square's growth is taken back.
+        return 2 * error * x[:, 0] * field - m * (2 * error + 2 * strength * error**2) * field**2
+
+    mean = gauss_hermite(move, 3)
+    variance = gauss_hermite(lambda x: (move(x) - mean) ** 2, 3)
+    normals = np.random.default_rng(1).normal(size=(count, leaping_exits.SAMPLES, 3))
+    start = (jnp.full((count, 1), m), jnp.ones((count, 1, 1)), jnp.asarray(normals))
+    overlap, gram = leaping_exits._leap(*start, *(jnp.asarray(x) for x in (leap, steps, strength, noise)))
+    np.testing.assert_allclose(gram, 1.0, rtol=1e-12)
+    found = np.asarray(overlap)[:, 0]
+    error = math.sqrt(variance * leap**2 / steps / count)
+    assert found.mean() - m == pytest.approx(leap * mean, abs=4 * error + 0.02 * leap * abs(mean))
+    assert 4 * error < 0.02 * leap * abs(mean)
+    # Heavy-tailed products make up a leap: the variance of 20000 leaps is known to some percent.
+    assert found.var() == pytest.approx(variance * leap**2 / steps, rel=0.12)
 
 
 # Degrees learnt one after the other

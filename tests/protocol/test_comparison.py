@@ -302,7 +302,7 @@ def test_one_sentence_for_everything_that_can_be_odd():
     one_run[2, 30:] = np.nan
     said = compare(good, simulation(one_run))
     assert said.verdict == "disagrees"
-    assert "1 of 8 runs are not finite at time" in said.sentence
+    assert "1 of 8 runs is not finite at time" in said.sentence
     broken = curve()
     broken[40:] = np.inf
     assert "risk of the theory is not finite" in compare(theory(broken), simulation(values)).sentence
@@ -349,7 +349,7 @@ SAID = {
     "equal runs": "Theory disagrees with simulation at size 100: risk is off by 9.4% of its range",
     "a seed twice": "seeds must be distinct: seed 3 stands twice in the simulation.",
     "NaN in the theory": "risk of the theory is not finite at time 0.20339, and the other witness is.",
-    "NaN in a run": "risk of 1 of 8 runs are not finite at time 0.20339, and the other witness is.",
+    "NaN in a run": "risk of 1 of 8 runs is not finite at time 0.20339, and the other witness is.",
     "another problem": "theory and simulation answer different problems (target: z against z**3).",
     "other times": "theory and simulation have different times: ask both for the same.",
 }

@@ -34,7 +34,7 @@ class LearningCurveData(Experiment):
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("test_loss", "train_loss")
     quick: ClassVar[dict[str, float]] = {"points": 3}
-    quick_seeds: ClassVar[int] = 16
+    quick_seeds: ClassVar[int] = 32
 
     data: Literal["breast_cancer", "diabetes", "digits", "wine"] = Field("breast_cancer", description="the data set")
     model: Literal["ridge", "kernel", "ntk"] = Field("ridge", description="what learns: linear, Gaussian kernel, NTK")

@@ -39,7 +39,7 @@ class ScalingLaw(Experiment):
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
     quick: ClassVar[dict[str, float]] = {"largest": 40, "sizes": 2, "ambient": 200, "steps": 200, "batch": 128}
-    quick_seeds: ClassVar[int] = 16
+    quick_seeds: ClassVar[int] = 36
 
     alpha: float = Field(0.8, gt=0.25, le=3.0, description="α, eigenvalues of the inputs fall as j^(-2α)")
     beta: float = Field(0.4, ge=0.0, le=3.0, description="β, coefficients of the target fall as j^(-β)")

@@ -37,8 +37,8 @@ class PhaseRetrievalSGD(Experiment):
     default_seeds: ClassVar[int] = 500
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("excess_risk",)
-    quick: ClassVar[dict[str, Any]] = {"d": 200, "rate": 0.04, "runs": 32}
-    quick_seeds: ClassVar[int] = 32
+    quick: ClassVar[dict[str, Any]] = {"d": 200, "rate": 0.04, "runs": 128}
+    quick_seeds: ClassVar[int] = 16
 
     rate: float = Field(0.05, gt=0.0, le=0.5, description="learning rate γ (step γ/d on unit-norm weights)")
     noise: float = Field(0.2, ge=0.0, le=10.0, description="variance Δ of the label noise")
