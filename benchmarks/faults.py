@@ -379,7 +379,7 @@ REFERENCE: list[xr.Dataset] = []
 
 def main(target: Path, seed: int) -> None:
     warnings.simplefilter("ignore")
-    chance = random.Random(seed)
+    chance, load = random.Random(seed), os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         REFERENCE.append(Place(folder / "reference").complete())
@@ -420,10 +420,10 @@ def main(target: Path, seed: int) -> None:
         for kind in kinds:
             rows.append(kind())
             print(rows[-1], flush=True)
-            target.write_text(table(rows, seed, share))
+            target.write_text(table(rows, seed, share, load))
 
 
-def table(rows: list[Row], seed: int, share: tuple[float, float]) -> str:
+def table(rows: list[Row], seed: int, share: tuple[float, float], load: float) -> str:
     lines = [
         "# Faults",
         "",
@@ -433,7 +433,8 @@ def table(rows: list[Row], seed: int, share: tuple[float, float]) -> str:
         "were finished and had to be computed again, *oldest* how long before the fault the oldest of them was finished. "
         "*Same*: the dataset of the completed sweep is identical to that of an undisturbed one. "
         f"Saving took {share[0]:.1%} of the processor time of two cores in a sweep of {3 * ALL} such results, and "
-        f"{share[1]:.1%} of the driver's time.",
+        f"{share[1]:.1%} of the driver's time. The load of the machine was {load:.0f} on {os.cpu_count()} cores at the "
+        "beginning: on a busy machine a save waits for the processor as everything else does.",
         "",
         "| fault | injected | lost | twice | oldest | same | |",
         "|---|---|---|---|---|---|---|",

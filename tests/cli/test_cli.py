@@ -142,7 +142,7 @@ def test_interrupted_work_is_kept_and_goes_on(store, tmp_path):
     def stored() -> int:
         return len([path for path in tmp_path.glob("store/results/*/*.nc") if not path.name.startswith(".")])
 
-    deadline = time.monotonic() + 100.0
+    deadline = time.monotonic() + 300.0
     while time.monotonic() < deadline and stored() < 2:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)

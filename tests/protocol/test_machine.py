@@ -111,5 +111,5 @@ def test_compiled_code_that_drops_a_wish_to_stop_prints_nothing(capsys):
 def test_little_memory_is_given_without_asking(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
     memory.check_memory("a small sample", memory.UNASKED, "take a smaller d")
-    with pytest.raises(InputError, match="needs 0.0301 GB of memory, and 0 GB are free"):
+    with pytest.raises(InputError, match=r"needs 0\.0301 GB of memory, and 0 GB are free"):
         memory.check_memory("a sample", 1.003 * memory.UNASKED, "take a smaller d")

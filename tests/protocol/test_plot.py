@@ -106,8 +106,8 @@ def test_what_the_theory_cannot_tell_apart_is_one_line_and_the_mean_of_its_point
     theory = Result(theory.dataset.assign(overlap=(theory.dataset.overlap.dims, alike)), theory.spec, "theory")
     (panel,) = default_figure([theory, simulation], variables=["overlap"]).panels
     assert [line.label for line in marks(panel, Line)] == [
-        "neuron 1, latent 1 and 1 alike",
-        "neuron 1, latent 2 and 1 alike",
+        "neuron 1, latent 1 and 1 more alike",
+        "neuron 1, latent 2 and 1 more alike",
     ]
     expected = simulation.dataset.overlap.mean(["seed", "neuron"]).isel(latent=0)
     np.testing.assert_allclose(marks(panel, Points)[0].y, expected)

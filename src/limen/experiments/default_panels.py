@@ -259,7 +259,7 @@ def _mean_of(variable: xr.DataArray, components: list[dict[str, int]]) -> xr.Dat
 
 
 def _alike_label(components: list[dict[str, int]]) -> str:
-    more = f" and {len(components) - 1} alike" if len(components) > 1 else ""
+    more = f" and {len(components) - 1} more alike" if len(components) > 1 else ""
     return f"{_component_label(components[0])}{more}"
 
 
