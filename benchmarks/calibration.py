@@ -154,8 +154,9 @@ HEAD = (
 def table(lines: list[Line], names: Iterable[str], default: bool, seeds: int = 0) -> str:
     """The table of all experiments that have lines, its sums, and in words what is promised and which are missing."""
     rows, every, missing, narrow, deciding = [HEAD], [], [], [], 0
+    measured = {line["name"] for line in lines}
     for name in names:
-        own = counted(lines, label(name, default, seeds))
+        own = counted(lines, label(name, default, seeds)) if name in measured else []
         if not own:
             missing.append(name)
             continue

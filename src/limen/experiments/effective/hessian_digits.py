@@ -21,6 +21,7 @@ from limen.simulation.spectra.spectrum import lanczos, top_eigenspace
 STAGES = np.array([0, 1])
 GROUPS = np.array([0, 1])
 RANKS = np.arange(1, 2 * CLASSES + 1)
+CAVEAT = "The initial eigenvalues are those of infinite width: a finite one changes them by a part of order 1/width."
 
 
 class HessianDigits(Experiment):
@@ -71,6 +72,7 @@ class HessianDigits(Experiment):
                 "outliers": ("stage", [float(CLASSES)] * len(STAGES)),
             },
             {"rank": RANKS, "group": GROUPS, "stage": STAGES},
+            attrs={"caveat": CAVEAT},
         )
         return Findings(dataset)
 

@@ -55,7 +55,7 @@ class CommitteeSGD(Experiment):
     default_seeds: ClassVar[int] = 32
     paired: ClassVar[bool] = True
     compared: ClassVar[tuple[str, ...] | None] = ("own_overlap", "other_overlap", "excess_risk")
-    quick: ClassVar[dict[str, float]] = {"d": 300, "horizon": 5.0, "rate": 1.0}
+    quick: ClassVar[dict[str, float]] = {"d": 300, "horizon": 5.0, "rate": 1.0, "moments": 17}
     quick_seeds: ClassVar[int] = 48
 
     activation: Annotated[str, AfterValidator(_named)] = Field(
@@ -69,6 +69,7 @@ class CommitteeSGD(Experiment):
     advantage: float = Field(0.2, ge=0.0, le=1.0, description="initial overlap m₀ of a student with its own teacher")
     horizon: float = Field(200.0, gt=0.0, le=10_000.0, description="last time T, in samples × γ/(dp)")
     d: int = Field(400, ge=32, le=20_000, description="dimension of the inputs")
+    moments: int = Field(81, ge=3, le=1001, description="times that are recorded; the test losses there cost the most")
 
     def problem(self) -> TwoLayer:
         """The learning problem behind the experiment."""
@@ -81,7 +82,7 @@ class CommitteeSGD(Experiment):
 
     def times(self) -> np.ndarray:
         """Denser at the beginning, where the students first meet the teachers."""
-        return self.horizon * np.linspace(0.0, 1.0, 81) ** 2
+        return self.horizon * np.linspace(0.0, 1.0, self.moments) ** 2
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
