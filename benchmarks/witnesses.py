@@ -26,6 +26,7 @@ class NotOkError(Exception):
 def faster(problem: Spec, factor: float) -> Spec | None:
     """The problem with a larger learning rate where time counts steps, else None: there time itself is sped."""
     if isinstance(problem, limen.PowerLawFeatures):
+        assert isinstance(problem.rate, float)
         return problem.model_copy(update={"rate": factor * problem.rate})
     if isinstance(problem, limen.TwoLayer) and problem.counts_steps:
         algorithm: Any = problem.algorithm

@@ -117,6 +117,8 @@ class Runs(NamedTuple):
         return Run(self.coefficients[i], self.train_loss[i], *outer, self.stray[i], diverged)
 
 
+# The forces of a run about to be lost leave single precision; the run is then set to zero and said to diverge.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def conditioned_pass(
     problem: TwoLayer,
     points: Points,

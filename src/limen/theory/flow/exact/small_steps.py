@@ -106,7 +106,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
     if gaussian.refuses(problem) is None:
         gap = _model_gap(problem, grid, losses.test)
-        if gap is not None:
+        if gap is not None and np.isfinite(gap):
             statistics["model_error"] = gap
             status += f"; the Gaussian model is off by {gap:.1%} of the range of the test loss"
     if not worst <= tolerance:
