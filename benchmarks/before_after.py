@@ -4,11 +4,11 @@
     PYTHONPATH=NEW/src python benchmarks/before_after.py record new --parameters old
     python benchmarks/before_after.py table old new
 
-`record` runs the theory and seeds 0 and 1 of every experiment at its quick parameters and writes one file for each, with
-the parameters used. With `--parameters FOLDER` the parameters are those kept there: both versions answer the same
-question; fields that the present version does not have are left out and named. An experiment that has its file already is
-not run again. `table` gives, for each experiment and witness, the largest difference relative to the variable's largest
-value, over the variables that both have.
+`record` runs the theory and seeds 0 and 1 of every experiment at its quick parameters and writes one file for each,
+with the parameters used. With `--parameters FOLDER` the parameters are those kept there: both versions answer the same
+question; fields that the present version does not have are left out and named. An experiment that has its file already
+is not run again. `table` gives, for each experiment and witness, the largest difference relative to the variable's
+largest value, over the variables that both have.
 """
 
 import argparse
@@ -59,6 +59,9 @@ def table(old: Path, new: Path) -> None:
     """Prints the differences as a Markdown table."""
     print("| experiment | theory | simulation | variables that differ most |\n|---|---|---|---|")
     for path in sorted(old.glob("*.json")):
+        if not (new / path.name).exists():
+            print(f"| {path.stem} | not run again | | |")
+            continue
         before, after = (json.loads((folder / path.name).read_text()) for folder in (old, new))
         if "error" in before or "error" in after:
             print(f"| {path.stem} | {before.get('error', '')} | {after.get('error', '')} | |")
@@ -99,13 +102,13 @@ def main() -> None:
     recording = commands.add_parser("record")
     recording.add_argument("folder", type=Path)
     recording.add_argument("--parameters", type=Path)
-    recording.add_argument("names", nargs="*")
+    recording.add_argument("--only", nargs="+", default=[], metavar="NAME")
     comparing = commands.add_parser("table")
     comparing.add_argument("old", type=Path)
     comparing.add_argument("new", type=Path)
     options = parser.parse_args()
     if options.command == "record":
-        record(options.folder, options.parameters, options.names)
+        record(options.folder, options.parameters, options.only)
     else:
         table(options.old, options.new)
 

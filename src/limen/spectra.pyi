@@ -14,8 +14,11 @@ from .theory.spectra import CovarianceLaw as CovarianceLaw
 from .theory.spectra import LargestEigenvalue as LargestEigenvalue
 from .theory.spectra import MarchenkoPastur as MarchenkoPastur
 from .theory.spectra import Outlier as Outlier
+from .theory.spectra import PopulationOutlier as PopulationOutlier
 from .theory.spectra import SeparableLaw as SeparableLaw
 from .theory.spectra import SubspaceOutlier as SubspaceOutlier
 from .theory.spectra import WeightedLaw as WeightedLaw
 from .theory.spectra import directional_outliers as directional_outliers
+from .theory.spectra import separable_edges as separable_edges
+from .theory.spectra import separable_outliers as separable_outliers
 from .theory.spectra import subspace_outliers as subspace_outliers

@@ -1,6 +1,6 @@
 """How many samples per dimension make a hidden direction learnable, step by step."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -134,6 +134,9 @@ class FeatureThreshold(Experiment):
             "unstable_share": float(law.unstable_share.mean()),
             "hard_resolvent": float(np.trace(resolvent).real / len(resolvent)),
         }
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(steps=min(self.steps, 4), ratios=self.ratios[:1] + self.ratios[1:][-1:])
 
     def train(self, seed: int) -> Findings:
         hard = self.hard_basis()

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from limen.problem import InputError
+from limen.problem.inputs import Inputs
 from limen.problem.targets import Target
 from limen.simulation.spectra.spectrum import top_eigenspace, weighted_gram
-from limen.simulation.thresholds.single_index import draw_single_index
+from limen.simulation.thresholds.single_index import draw_single_index, planted_direction
 
 
 def spectral_overlaps(
@@ -16,6 +17,7 @@ def spectral_overlaps(
     samples_per_dim: float,
     dimension: int,
     seeds: Sequence[int],
+    inputs: Inputs | None = None,
 ) -> np.ndarray:
     """Squared cosines of the leading eigenvector with the direction of the labels, one per seed.
 
@@ -23,9 +25,12 @@ def spectral_overlaps(
     """
     if not dimension >= 3:
         raise InputError(f"dimension must be at least 3, got {dimension}.")
+    direction = np.eye(1, dimension)[0] if inputs is None else planted_direction(inputs, dimension)
+    direction = direction / np.linalg.norm(direction)
     found = []
     for seed in seeds:
-        rows, labels = draw_single_index(target, samples_per_dim, dimension, seed)
+        rows, labels = draw_single_index(target, samples_per_dim, dimension, seed, inputs)
         space = top_eigenspace(weighted_gram(rows, np.asarray(weight(labels))), dimension, 1, seed)
-        found.append(space.vectors[0, 0] ** 2)
+        vector = np.ravel(space.vectors)
+        found.append(float(vector @ direction) ** 2)
     return np.array(found)

@@ -277,4 +277,4 @@ def _by_neuron(dataset: xr.Dataset, counts: tuple[int, ...]) -> xr.Dataset:
     return found
 
 
-equal_neurons = Method("equal-neurons", "theory", CITATIONS, refuses, solve)
+equal_neurons = Method("equal-neurons", "theory", CITATIONS, refuses, solve, coarse={"paths": 256, "scrambles": 2})

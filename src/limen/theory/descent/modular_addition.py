@@ -30,7 +30,8 @@ from scipy.special import ndtr, owens_t
 from limen.problem.spec import InputError
 
 TURNS, SECOND = 6, 4
-DRAWS, BLOCK = 8192, 200_000
+# Draws of a mean: as many as make so many angles, within bounds.
+ANGLES, FEWEST_DRAWS, MOST_DRAWS, BLOCK = 2_000_000, 8192, 65_536, 200_000
 # A cosine at a random angle has the fourth cumulant -3/8 and the variance 1/2: -3/2 over 24.
 TAILS = 1.5 / 24.0
 LARGEST_MODULUS, LARGEST_WIDTH = 10_007, 10_000
@@ -66,14 +67,14 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
     the bivariate normal distribution function, $u$ raised by $\frac1{16}\frac{\sum r^4}{(\sum r^2)^2}(u^3-3u)$ for the
     light tails of few waves (the fourth cumulant); corrections are $O(1/p)$. At $p=23$ it is within 0.01 of drawn
     networks from $N=16$ on, and 0.016 too high at $N=10$. The same for every pair $(n,m)$; $O(N)$ operations for each
-    of 8192 draws.
+    of 8192 draws or more.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
         raise InputError(f"width must be a whole number between 1 and {LARGEST_WIDTH}, got {width!r}.")
     random, part = np.random.default_rng(0), p / (p - 1.0)
-    chances = []
-    for count in np.diff(np.linspace(0, DRAWS, max(2, DRAWS * int(width) // BLOCK + 2)).astype(int)):
+    chances, draws = [], min(max(ANGLES // int(width), FEWEST_DRAWS), MOST_DRAWS)
+    for count in np.diff(np.linspace(0, draws, max(2, draws * int(width) // BLOCK + 2)).astype(int)):
         angles = random.uniform(0.0, 2.0 * np.pi, (2, count, int(width)))
         size, turn = np.cos(angles).sum(axis=0) ** 2, angles.sum(axis=0)
         power = (size**2).sum(axis=1)

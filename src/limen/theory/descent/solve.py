@@ -338,4 +338,6 @@ def _step(problem: TwoLayer) -> object:
     return problem.algorithm.step
 
 
-descent = Method("descent", "theory", CITATIONS, refuses, solve)
+COARSE = {"paths": 1024, "scrambles": 2, "tolerance": 0.1}
+
+descent = Method("descent", "theory", CITATIONS, refuses, solve, coarse=COARSE)

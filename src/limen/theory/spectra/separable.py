@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from limen.checks import positive
 from limen.problem.spec import InputError
 from limen.theory.spectra.discrete_law import Numbers, discrete_law
+from limen.theory.spectra.separable_outliers import separable_edges
 
 DAMPING = 0.5
 ITERATIONS = 20_000
@@ -67,6 +68,15 @@ class SeparableLaw:
         values = (1.0 / (inner[:, None] * self.values - upper.reshape(-1, 1))) @ self.value_weights
         values = values.reshape(z.shape)
         return np.where(np.imag(z) > 0.0, values, values.conj())
+
+    def inner_transforms(self, z: complex) -> tuple[complex, complex]:
+        r"""$e(z)$ and $a(z)$ at one `z` above the real axis."""
+        e = self._fixed_point(np.array([complex(z)]))
+        return complex(e[0]), complex(self._inner(e)[0])
+
+    def edges(self) -> tuple[float, float]:
+        r"""Left and right end of the bulk, zeros included; see `separable_edges`."""
+        return separable_edges(self.weights, self.values, self.value_weights, self.ratio, self.probabilities)
 
     def density(self, x: ArrayLike, smoothing: float) -> np.ndarray:
         r"""Density at `x` smoothed by a Cauchy kernel of half-width `smoothing`: $\frac1\pi\mathrm{Im}\,S(x+i\eta)$."""

@@ -19,9 +19,11 @@ from limen.gaussian.sobol import sobol_normals
 from limen.link.hard_subspace import generative_statistics, hard_subspace
 from limen.link.label_points import checked_target, link_values, normal_scores
 from limen.link.staircase import staircase_points, staircase_step
+from limen.problem.inputs import Inputs
 from limen.problem.spec import InputError
 from limen.problem.targets import Target
 from limen.theory.thresholds.label_channel import FIRST_PIECES, label_channel
+from limen.theory.thresholds.population_hessian import target_profile
 
 CELLS = 64
 GRID = 1 << 11
@@ -32,8 +34,11 @@ PANELS = {1: ((-7.0, -3.0, -1.5, 0.0, 1.5, 3.0, 7.0), 4), 2: ((-6.0, -2.0, 0.0, 
 MANY_EASY = 128
 
 
-def algorithmic(target: Any) -> float:
+def algorithmic(target: Any, inputs: Inputs | None = None) -> float:
     r"""$\delta_{alg}=n/d$ for weak recovery of a first hard direction, as $n,d\to\infty$.
+
+    `inputs` of several variances, known to the algorithm, divide it by $\sum_bp_b^2/w_b\ge1$: see
+    `population_hessian`.
 
     - 0 when the link has no hard direction: weak recovery needs no threshold.
     - Infinite when, given the easy coordinates, $E[zz^\top-I\mid y]=0$ on the hard ones: the next generative leap is
@@ -46,7 +51,10 @@ def algorithmic(target: Any) -> float:
     which only products of different ones are used, so that sampling noise does not bias the result; relative error
     about $10^{-3}$. Takes 1 to 5 s; the last 64 answers are kept.
     """
-    return _threshold(checked_target(target))
+    if inputs is None or inputs.isotropic:
+        return _threshold(checked_target(target))
+    profile, fractions = target_profile(inputs)
+    return _threshold(checked_target(target)) / float(fractions @ profile**2)
 
 
 @lru_cache(maxsize=64)

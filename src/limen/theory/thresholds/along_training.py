@@ -22,6 +22,7 @@ from limen.theory.descent.solve import (
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import network_weights, neuron_weights
 from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hessian_law
+from limen.theory.thresholds.population_hessian import PopulationHessianLaw, population_hessian
 
 
 class PathFields(NamedTuple):
@@ -46,6 +47,8 @@ def path_fields(one: Scramble, steps: Sequence[int] | np.ndarray) -> PathFields:
 def fields_of(problem: TwoLayer, steps: np.ndarray, paths: int, scrambles: int, seed: int) -> list[PathFields]:
     """Independent sets of paths at `steps`, by the pass without responses."""
     _check(problem, scrambles)
+    if (reason := problem.inputs.unlike_isotropic()) is not None:
+        raise InputError(f"the pass without responses does not apply: {reason}")
     checked_run_memory(problem, int(steps[-1]), paths)
     return [_fields(problem, steps, paths, 1000 * seed + i) for i in range(scrambles)]
 
@@ -77,7 +80,7 @@ def path_weights(problem: TwoLayer, one: PathFields, step: int, neuron: int) -> 
 
 
 def _check(problem: TwoLayer, scrambles: int) -> None:
-    reason = refuses(problem) or without_responses(problem) or problem.inputs.unlike_isotropic()
+    reason = refuses(problem) or without_responses(problem)
     if reason is not None:
         raise InputError(f"the theory of gradient descent does not apply: {reason}")
     if scrambles < 1:
@@ -108,13 +111,14 @@ def hessian(
     scrambles: int = 4,
     seed: int = 0,
     trim: float = 0.0,
-) -> HessianLaw | MatrixHessianLaw:
+) -> HessianLaw | MatrixHessianLaw | PopulationHessianLaw:
     r"""Law of the Hessian $m\nabla^2\hat R$ after `time` steps of gradient descent, as $n,d\to\infty$.
 
     At width one the whole Hessian; at larger width the diagonal block of `neuron`, and the whole matrix with
     `neuron=None`. Outliers are those that lean on hard directions of the target; weight decay $\lambda$ adds
     $m\lambda$ to all eigenvalues, which is left out here and stands in `level` $=-m\lambda$ instead. `trim`: see
-    `hessian_law`. Gradient descent is unstable along an eigenvector with eigenvalue above $2m/\eta$.
+    `hessian_law`. Inputs of several variances have a `PopulationHessianLaw`, block by block. Gradient descent is
+    unstable along an eigenvector with eigenvalue above $2m/\eta$.
     """
     if int(time) != time or time < 0:
         raise InputError(f"time must be a whole number of steps, not negative, got {time!r}.")
@@ -124,7 +128,14 @@ def hessian(
     assert delta is not None
     if neuron is not None:
         weights, coordinates = neuron_samples(problem, found, int(time), neuron)
+        if not problem.inputs.isotropic:
+            return population_hessian(weights, coordinates, delta, problem.inputs, trim, level)
         return hessian_law(weights, coordinates, delta, trim, level)
+    if not problem.inputs.isotropic:
+        raise InputError(
+            "neuron must be a number on inputs of several variances: the law of matrix weights with a population "
+            "spectrum is a fixed point of matrices that has no form on the real axis."
+        )
     network = problem.network
     matrices = [
         network_weights(

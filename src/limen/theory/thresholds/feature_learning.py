@@ -35,6 +35,7 @@ from limen.theory.thresholds.along_training import (
     weight_decay_level,
 )
 from limen.theory.thresholds.hessian_law import hessian_law, zero_levels
+from limen.theory.thresholds.population_hessian import population_hessian
 
 Criterion = Literal["trimmed", "zero-level", "growth"]
 CRITERIA: tuple[Criterion, ...] = ("trimmed", "zero-level", "growth")
@@ -136,8 +137,12 @@ def _hessian_criteria(problem: TwoLayer, one: PathFields, steps: np.ndarray) -> 
     for i, step in enumerate(steps):
         for neuron in range(problem.network.width if int(step) in one.fields else 0):
             weights = path_weights(problem, one, int(step), neuron)
-            law = hessian_law(weights, one.hard, delta, TRIM, level)
-            levels = zero_levels(weights, one.hard, delta, level=level)
+            if problem.inputs.isotropic:
+                law = hessian_law(weights, one.hard, delta, TRIM, level)
+                levels = zero_levels(weights, one.hard, delta, level=level)
+            else:
+                law = population_hessian(weights, one.hard, delta, problem.inputs, TRIM, level)
+                levels = population_hessian(weights, one.hard, delta, problem.inputs, level=level).zero_levels()
             smallest[i] = np.fmin(smallest[i], law.minimum_weight)
             values[0, i] = np.fmin(values[0, i], law.stability)
             values[1, i] = np.fmin(values[1, i], levels)
@@ -175,7 +180,8 @@ def _lowest_crossings(signs: Callable[[int], np.ndarray]) -> np.ndarray:
     before = np.take_along_axis(values, np.maximum(after - 1, 0), axis=0)[0]
     inside = (after[0] > 0) & np.isfinite(before)
     position = np.where(inside, after[0] - 1 + before / np.where(inside, before - now, 1.0), after[0])
-    crossing = np.where(begins <= last, LOWEST * 2.0 ** (position / PER_OCTAVE), np.inf)
+    found = begins <= last
+    crossing = np.where(found, LOWEST * 2.0 ** (np.where(found, position, 0.0) / PER_OCTAVE), np.inf)
     return np.where(np.isnan(values).all(axis=0), np.nan, crossing)
 
 

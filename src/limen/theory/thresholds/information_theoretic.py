@@ -19,6 +19,7 @@ import numpy as np
 
 from limen.link import hard_subspace
 from limen.link.label_points import checked_target
+from limen.problem.inputs import Inputs
 from limen.problem.spec import InputError
 from limen.problem.targets import Target
 from limen.theory.thresholds.algorithmic import algorithmic
@@ -31,12 +32,13 @@ from limen.theory.thresholds.overlap_matrices import (
     information_and_slope,
     several_directions,
 )
+from limen.theory.thresholds.population_hessian import target_profile
 
 MOST_ROUNDS, CONVERGED = 30, 1e-4
 LARGEST = 1e3
 
 
-def information_theoretic(target: Any) -> float:
+def information_theoretic(target: Any, inputs: Inputs | None = None) -> float:
     r"""$\delta_{IT}=n/d$ for weak recovery of a hard direction by any method, Gaussian prior, $n,d\to\infty$.
 
     0 when the link has no hard direction. For a noiseless label with a continuous law the limit $q\to1$ counts too; it
@@ -46,21 +48,35 @@ def information_theoretic(target: Any) -> float:
     Two or three latent directions: labels with additive noise, every direction hard; relative error about $3\cdot
     10^{-3}$ and $2\cdot10^{-2}$; a few seconds. With easy and hard ones together the first hard one is found with a $Q$
     that is not zero, and there is no such quotient: that is refused (`bayes_overlap` at your $\delta$ answers).
+
+    On `inputs` of several variances the prior of the whitened direction has variances $\tau$, and knowing $q$ costs
+    $\frac12E\big[\log(1+\tau r)-\frac{\tau r}{1+\tau r}\big]$ with $q=E\frac{\tau^2r}{1+\tau r}$; one latent direction.
     """
     checked = checked_target(target)
     if checked.latents > 1:
+        if inputs is not None and not inputs.isotropic:
+            raise InputError(
+                f"target must have one latent direction on inputs of several variances, got {checked.latents}: "
+                "directions that are found together carry one overlap matrix per eigenspace."
+            )
         return _of_several(checked)
     curve = overlap_curve(checked)
     if curve.algorithmic == 0.0:
         return 0.0
-    inside = float(np.min(curve.entropy() / curve.information))
-    return min(inside, curve.algorithmic, curve.exact)
+    if inputs is None or inputs.isotropic:
+        inside = float(np.min(curve.entropy() / curve.information))
+        return min(inside, curve.algorithmic, curve.exact)
+    profile, fractions = target_profile(inputs)
+    inside = float(np.min(_cost(curve.overlaps, profile, fractions) / curve.information))
+    at_start = curve.algorithmic / float(fractions @ profile**2)
+    return min(inside, at_start, curve.exact * float(fractions[profile > 0.0].sum()))
 
 
-def threshold_if_known(target: Target) -> float | None:
-    """`information_theoretic`, None where several directions have no formula (no label noise, easy and hard ones)."""
+def threshold_if_known(target: Target, inputs: Inputs) -> float | None:
+    """`information_theoretic`, None where several directions have no formula (no label noise, easy and hard ones,
+    inputs of several variances)."""
     try:
-        return information_theoretic(target)
+        return information_theoretic(target, inputs)
     except InputError:
         if target.latents == 1:
             raise
@@ -88,3 +104,15 @@ def _of_several(target: Target) -> float:
             return min(lower, level)
         level = lower
     raise InputError(f"the information-theoretic threshold of {target.label!r} did not settle in {MOST_ROUNDS} rounds.")
+
+
+def _cost(overlap: np.ndarray, profile: np.ndarray, fractions: np.ndarray) -> np.ndarray:
+    r"""What knowing the overlaps $q$ costs when the prior has variances `profile` on `fractions` of the coordinates."""
+    low, high = np.full(overlap.shape, -60.0), np.full(overlap.shape, 60.0)
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        scaled = profile * np.exp(middle)[:, None]
+        above = (profile * scaled / (1.0 + scaled)) @ fractions > overlap
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    scaled = profile * np.exp(low)[:, None]
+    return 0.5 * (np.log1p(scaled) - scaled / (1.0 + scaled)) @ fractions
