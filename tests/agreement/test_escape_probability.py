@@ -14,26 +14,25 @@ bench = importlib.util.module_from_spec(_spec)
 sys.modules["escape_probability"] = bench
 _spec.loader.exec_module(bench)
 
-SIZES, TRAININGS, ROWS = (160, 320), 400, range(10_000, 10_400)
+SIZES, TRAININGS, ROWS = (160, 320), 200, range(10_000, 10_200)
 
 
 @pytest.mark.slow
 # The other cases and d = 1280 take minutes each: `benchmarks/escape_probability.py` runs them all.
-@pytest.mark.parametrize("name", list(bench.CASES)[:1])
+@pytest.mark.parametrize("name", [next(iter(bench.RANDOM)), next(iter(bench.UNLUCKY))])
 def test_escape_times_have_the_law_predicted(name):
-    """Escaped parts over two sizes by the rule of `compare`, and the whole law; twins: no fluctuation, √2 of it."""
+    """Escaped parts over two sizes by the rule of `compare`, and the whole law; without overlap at the start nothing
+    escapes if the sample does not fluctuate."""
     problem = bench.CASES[name]
     trained = {d: bench.trained_escapes(problem, d, range(TRAININGS)) for d in SIZES}
-    verdicts = {}
-    for who in ("theory", "no fluctuation", "fluctuation √2"):
-        found = {d: bench.predicted_escapes(problem, d, ROWS, bench.THEORIES[who]) for d in SIZES}
-        verdicts[who] = bench.verdict(trained, found).verdict
-        if who == "theory":
-            statistic, chance = bench.distance(trained[SIZES[-1]], found[SIZES[-1]])
-            assert chance > 0.01, statistic
-    assert verdicts["theory"] != "disagrees", verdicts
-    assert verdicts["no fluctuation"] == verdicts["fluctuation √2"] == "disagrees", verdicts
+    found = {d: bench.predicted_escapes(problem, d, ROWS) for d in SIZES}
+    assert bench.verdict(trained, found).verdict != "disagrees"
+    statistic, chance = bench.distance(trained[SIZES[-1]], found[SIZES[-1]])
+    assert chance > 0.01, statistic
     assert np.isfinite(trained[SIZES[-1]]).mean() > 0.2
+    if name in bench.UNLUCKY:
+        still = {d: bench.predicted_escapes(problem, d, ROWS[:50], bench.THEORIES["no fluctuation"]) for d in SIZES}
+        assert bench.verdict(trained, still).verdict == "disagrees"
 
 
 def test_quartile_intervals_hold_the_quartiles():
@@ -57,9 +56,10 @@ def test_lines_are_read_back_and_what_is_missing_is_run(tmp_path, monkeypatch):
 
     for name in ("trained_escapes", "predicted_escapes"):
         monkeypatch.setattr(bench, name, pretended)
-    monkeypatch.setattr(bench, "TRAININGS", {320: 4, 1280: 2})
-    monkeypatch.setattr(bench, "ROWS", 2)
-    monkeypatch.setattr(bench, "PLANTED_ROWS", 1)
+    for name, value in (("TRAININGS", {320: 4, 1280: 2}), ("UNLUCKY_TRAININGS", {320: 4, 1280: 2})):
+        monkeypatch.setattr(bench, name, value)
+    for name in ("ROWS", "UNLUCKY_ROWS"):
+        monkeypatch.setattr(bench, name, 2)
     bench.run(path)
     assert (320, [2, 3]) in asked and (320, [0, 1, 2, 3]) in asked
     done = bench.read(path)

@@ -20,6 +20,8 @@ from limen.problem.spec import InputError
 
 # Formulas are probed on this grid when they are given, and up to the last time when they are used.
 PROBED_UNTIL, PROBES = 1.0, 1001
+# Whole numbers beyond the range of floats are no rates.
+LARGEST = float(np.finfo(float).max)
 PANELS = 512
 RateSchedule = str | OwnFunction
 
@@ -53,7 +55,7 @@ def checked_rate(value: Any, name: str = "rate") -> float | RateSchedule:
         return value if "t" in formulas.names_in(tree) else float(rate_values(value, np.zeros(1))[0])
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         raise InputError(f"{name} must be a number, a formula in t or a function of it, got {value!r}.")
-    if not np.isfinite(value):
+    if not abs(value) <= LARGEST:
         raise InputError(f"{name} must be a finite number, got {value!r}.")
     if not value > 0.0:
         raise InputError(f"{name} must be greater than 0, got {value!r}.")
