@@ -1,7 +1,7 @@
 """A problem of the user's own as an experiment: predicted, trained, compared, swept, drawn, stored as any other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -111,6 +111,12 @@ class OwnProblem(Experiment):
         if self.paired:
             options |= {"d": self.size, "seeds": seeds or tuple(range(self.default_seeds))}
         return predict(self.problem, self.times, self.theory_name, **options).findings
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        method = self._theory()
+        if self.paired or not method.coarse:
+            return None
+        return self.coarser(theory_options=tuple({**method.coarse, **dict(self.theory_options)}.items()))
 
     def train(self, seed: int) -> Findings:
         options = dict(self.simulator_options)

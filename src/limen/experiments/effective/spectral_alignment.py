@@ -1,6 +1,6 @@
 """Spectral alignment of k-class logistic regression: SGD ends up inside the outlier eigenspace of its own Hessian."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -86,6 +86,9 @@ class SpectralAlignment(Experiment):
         dataset = _with_compared(xr.Dataset(variables))
         status = " ".join(path.status.capitalize() for path in paths.values())
         return Findings(dataset, True, status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(records=3)
 
     def train(self, seed: int) -> Findings:
         variables = {}

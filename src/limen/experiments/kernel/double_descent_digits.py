@@ -22,7 +22,7 @@ class DoubleDescentDigits(Experiment):
     r"""Handwritten digits, some labels wrong, learnt by models of growing size: random features and a trained network.
 
     Random features: $f(x)=\frac1{\sqrt N}\sum_ja_j\,\mathrm{relu}(\langle w_j,x\rangle/\sqrt d)$ with random $w_j$
-    minimises $\sum_i|y_i-f(x_i)|^2+\delta\|a\|^2$ over $n$ images with ten class coordinates each. The error on the
+    minimises $\sum_i|y_i-f(x_i)|^2+\lambda\|a\|^2$ over $n$ images with ten class coordinates each. The error on the
     rest falls, rises to a peak at $N=n$, where the labels can just be fitted, and falls again, below the first
     minimum when few labels are wrong. More ridge flattens the peak; more wrong labels raise it. A network (of `depth`
     layers, trained on `loss`) does the same around the width where its training error vanishes: at the latest, by the
@@ -50,7 +50,7 @@ class DoubleDescentDigits(Experiment):
     n: int = Field(400, ge=50, le=1200, description="training images n")
     images: int = Field(1000, ge=100, le=1797, description="images of the set, the others are for testing")
     corruption: float = Field(0.2, ge=0.0, le=1.0, description="part q of the training labels replaced at random")
-    ridge: float = Field(0.003, ge=1e-6, le=100.0, description="ridge δ of the random features regression")
+    ridge: float = Field(0.003, ge=1e-6, le=100.0, description="ridge λ of the random features regression")
     largest_ratio: float = Field(4.0, ge=2.0, le=20.0, description="largest number of features N, in units of n")
     draws: int = Field(40, ge=1, le=2000, description="random features regressions per seed, each on its own images")
     largest_width: int = Field(128, ge=4, le=1024, description="largest width of the trained network")

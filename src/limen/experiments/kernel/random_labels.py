@@ -29,7 +29,7 @@ class RandomLabels(Experiment):
     per cent to the 90% of guessing.
 
     What theory can predict is the mean square of the network's linear cousin: regression with the ReLU kernel and
-    ridge $\delta$, which fits random labels too. Wrong labels shrink the signal by $1-q$ and act as noise of variance
+    ridge $\lambda$, which fits random labels too. Wrong labels shrink the signal by $1-q$ and act as noise of variance
     $\frac9{10}(1-(1-q)^2)$, so that the test error against the true classes is a parabola in $q$. Its coefficients
     come from an effective medium that knows every image, its row of the kernel matrix and its class, and averages over
     the choice of the $n$ that are trained on; the training error likewise. `--kernel tangent` takes the cousin of the
@@ -61,7 +61,7 @@ class RandomLabels(Experiment):
     )
     draws: int = Field(100, ge=1, le=1000, description="kernel regressions per seed, each on its own images")
     levels: int = Field(6, ge=2, le=50, description="corruption levels q, evenly from 0 to 1")
-    ridge: float = Field(0.01, ge=1e-9, le=100.0, description="ridge δ of the kernel regression")
+    ridge: float = Field(0.01, ge=1e-9, le=100.0, description="ridge λ of the kernel regression")
     steps: int = Field(3000, ge=1, le=100_000, description="most gradient steps; training stops before, at small loss")
 
     @model_validator(mode="after")
