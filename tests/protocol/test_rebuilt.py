@@ -19,6 +19,7 @@ PROBLEMS = [
     limen.TwoLayer("sign(z)", limen.network(1, "relu"), limen.OnePassSGD("0.5/(1+t)")),
     limen.Ridge(0.6, noise=0.5, signal=(0.5, 0.5), inputs=limen.Inputs(variances=(0.5, 1.5), fractions=(0.5, 0.5))),
     limen.SpikedTensor(3, 2.0, 0.1, limen.OverlapStart(0.5)),
+    limen.MultiIndex("z1*z2", 0.1, limen.OverlapStart([[0.3, 0.1], [0.0, 0.2]]), "huber:1"),
     limen.SelfAttention(1.0, 8, 3),
 ]
 

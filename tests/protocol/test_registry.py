@@ -26,6 +26,7 @@ PROBLEMS = [
     limen.OnlinePCA(2.0, 0.1),
     limen.BinaryMixture(0.5, 0.1),
     limen.SpikedTensor(3, 2.0, 0.1),
+    limen.MultiIndex("z1*z2"),
     limen.XorMixture(4, 2.0, 0.1, 0.1),
     limen.GaussianMixture(2, 2.0, 0.1, 0.1),
     limen.SelfAttention(1.0, 8, 3),

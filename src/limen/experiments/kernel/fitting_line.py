@@ -3,7 +3,8 @@ r"""From how many parameters on a network fits every label, whatever the labels 
 At a minimum with labels unfitted the Hessian is a positive part of rank at most $nC$ ($n$ samples, $C$ outputs) plus
 the second derivatives of the network, which alone have a share of about one half of negative eigenvalues. A stable
 minimum needs $nC\ge N/2$; with $N>2nC$ parameters there is none, and descent that is patient enough fits everything.
-The argument knows depth, loss and labels only through these counts (Spigler et al. 2018; Geiger et al. 2018).
+The argument knows depth, loss and labels only through these counts (Spigler et al. 2018; Geiger et al. 2018). It holds
+for true labels in the runs here; of random ones narrow ReLU networks up to a few times the line may miss some for good.
 """
 
 import numpy as np

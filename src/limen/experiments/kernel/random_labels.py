@@ -37,7 +37,8 @@ class RandomLabels(Experiment):
 
     What else has a theory, at any depth and loss, is whether the labels are fitted: a network with more parameters
     than twice its outputs on the training images has no stable minimum with labels unfitted (the argument of
-    `jamming-digits`), whatever the labels are. No theory stands behind the errors of the trained network.
+    `jamming-digits`, which says where it fails), whatever the labels are. No theory stands behind the errors of the
+    trained network.
     Sources: Zhang et al. 2017; Soven 1967 for the medium; Jacot, Gabriel & Hongler 2018; Spigler et al. 2018.
     """
 
