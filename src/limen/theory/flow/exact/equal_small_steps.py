@@ -27,8 +27,13 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not isinstance(problem.algorithm, GradientFlow):
         return f"it solves GradientFlow, not {type(problem.algorithm).__name__}."
-    if problem.algorithm.regularized:
-        return "with decays neurons are followed one by one (small-steps, up to 8) or by the Gaussian model."
+    if isinstance(problem.algorithm.weight_decay, tuple):
+        return "a decay matrix makes every neuron different: they are followed one by one (small-steps, up to 8)."
+    if isinstance(problem.algorithm.weight_decay, str) or problem.algorithm.second_layer_decay != 0.0:
+        return (
+            "it decays the first layer by a number that stays; decays that change or act on the second layer are "
+            "followed neuron by neuron (small-steps, up to 8), or on the sphere by the Gaussian model."
+        )
     found = equal_neurons.groups_of(problem)
     return found if isinstance(found, str) else problem.inputs.unlike_isotropic()
 
@@ -78,7 +83,10 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
     """Descent in so many steps, read off at the times asked for, by groups of neurons that start alike."""
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     last = float(grid[-1])
-    rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=problem.algorithm.spherical)
+    flow = problem.algorithm
+    assert isinstance(flow.weight_decay, (int, float))
+    step = problem.samples_per_dim * last / steps
+    rule = GradientDescent(step, weight_decay=float(flow.weight_decay), spherical=flow.spherical)
     found = equal_neurons.solve(problem.model_copy(update={"algorithm": rule}), steps)
     own = np.linspace(0.0, last, steps + 1)
     _, first = np.unique(neuron_groups(problem).label, return_index=True)
