@@ -38,9 +38,9 @@ class SpectralAlignment(Experiment):
     separate from the bulk and from each other, and with them the overlap of $x^1$ with its own mean from the
     others. On the right the coordinates at the end of training: $x^1$ and the leading eigenvectors of both blocks
     live on the axes of the means, the eigenvectors on that of $\mu_1$ alone. By symmetry classes are alike, and
-    overlaps are averaged over them. The squared alignment and the sum of the leading eigenvalues of $H$ are
-    compared: single near-degenerate outliers mix, and the edge of $G$ is soft, set by the few worst classified
-    samples.
+    overlaps are averaged over them. The overlaps, the squared alignment and the sum of the leading eigenvalues of
+    $H$ are compared: single near-degenerate outliers mix, and the edge of $G$ is soft, set by the few worst
+    classified samples.
 
     Parameters of the published figures. Alignment along training, its coordinates, and separation of outliers (figures
     1.3, 1.4, 1.7 of the source): `classes=10, sharpness=10, penalty=0.01, step=1, d=1000` (or 500),

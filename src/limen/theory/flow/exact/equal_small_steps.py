@@ -16,9 +16,11 @@ from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
 from limen.theory.descent import equal_neurons
+from limen.theory.flow.solve import check_decays
 
 CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
 FEWEST_STEPS, MOST_STEPS = 16, 400
+SETS = 5
 
 
 def refuses(problem: object) -> str | None:
@@ -29,11 +31,6 @@ def refuses(problem: object) -> str | None:
         return f"it solves GradientFlow, not {type(problem.algorithm).__name__}."
     if isinstance(problem.algorithm.weight_decay, tuple):
         return "a decay matrix makes every neuron different: they are followed one by one (small-steps, up to 8)."
-    if isinstance(problem.algorithm.weight_decay, str) or problem.algorithm.second_layer_decay != 0.0:
-        return (
-            "it decays the first layer by a number that stays; decays that change or act on the second layer are "
-            "followed neuron by neuron (small-steps, up to 8), or on the sphere by the Gaussian model."
-        )
     found = equal_neurons.groups_of(problem)
     return found if isinstance(found, str) else problem.inputs.unlike_isotropic()
 
@@ -41,8 +38,8 @@ def refuses(problem: object) -> str | None:
 def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$, on the sphere or free, as $n,d\to\infty$ at fixed $n/d$.
 
-    For any loss, activation, bias and width; neurons in up to four groups of equal second layer, bias and start.
-    Variables as of `small-steps`, each with its `*_spread`: the sets' own error and the change at the last
+    For any loss, activation, bias, width and decays that are the same for all neurons; neurons in up to four
+    groups of equal second layer, bias and start. Variables as of `small-steps`, each with its `*_spread`: the sets' own error and the change at the last
     extrapolation.
 
     Args:
@@ -57,6 +54,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     grid, width = time_grid(times, counts_steps=False), problem.network.width
     last = float(grid[-1])
+    check_decays(problem, last)
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / width)))
     if 4 * steps > MOST_STEPS:
         raise InputError(
@@ -83,11 +81,16 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
     """Descent in so many steps, read off at the times asked for, by groups of neurons that start alike."""
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     last = float(grid[-1])
-    flow = problem.algorithm
-    assert isinstance(flow.weight_decay, (int, float))
-    step = problem.samples_per_dim * last / steps
-    rule = GradientDescent(step, weight_decay=float(flow.weight_decay), spherical=flow.spherical)
-    found = equal_neurons.solve(problem.model_copy(update={"algorithm": rule}), steps)
+    rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=problem.algorithm.spherical)
+    regularization = problem.algorithm.regularization(1)
+
+    def decays(step: int) -> tuple[float, float]:
+        assert regularization is not None
+        time = step * last / steps
+        return float(regularization.matrix(time)[0, 0]), regularization.second_layer(time)
+
+    plain = problem.model_copy(update={"algorithm": rule})
+    found = equal_neurons.solve_decaying(plain, steps, None, SETS, 0, decays if regularization else None)
     own = np.linspace(0.0, last, steps + 1)
     _, first = np.unique(neuron_groups(problem).label, return_index=True)
     inner = equal_neurons.groups_of(problem)
