@@ -2,18 +2,18 @@
 
     python benchmarks/campaign.py --count 20 --seed 7   what happens to them, as a table
 
-Every draw depends on the seed and its number alone, and every problem is treated alike: 16 pilot runs, thrown away,
-give the number of seeds for a band of 1.5% of the range (as far as 20 s of processor time and 512 seeds go); training
-at d and 2d with that many fresh seeds is compared with the theory, and with a theory whose time or learning rate is a
-tenth too fast. For every *disagrees* a smaller problem that still disagrees is looked for and printed. With
-`--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the table of such a file.
-`tests/agreement/test_campaign.py` checks draws and table.
+Every draw depends on the seed and its number alone, and every problem is treated alike: theory and training, at d and
+2d, grow by blocks of 16 seeds. The first block compiles, the second is timed; both tell the spread, and with it the
+number of seeds for a band of 1.5% of the range (as far as 10 s of processor time and 512 seeds go). Nothing is thrown
+away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Theory, and a theory whose time or learning rate is
+a tenth too large, are compared with the same trainings. For every *disagrees* a smaller problem that still disagrees is
+looked for and printed. With `--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the
+table of such a file. `tests/agreement/test_campaign.py` checks draws and table.
 """
 
 import argparse
 import contextlib
 import json
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,23 +22,16 @@ from typing import Any
 
 import numpy as np
 from random_problems import Draw, draw
+from witnesses import BLOCK, PLANTED, NotOkError, Witnesses, trained
 
 import limen
-from limen.problem.spec import InputError, Spec
-from limen.problem.times import time_grid
+from limen.problem.spec import InputError
 
-LONGEST = 60  # seconds of processor time for one call; more is a hang
-PILOT = 16  # runs that tell the spread
 BAND = 0.015  # half-width wanted, part of the range
-SECONDS = 20.0  # of processor time for the training of one problem
-FEWEST, MOST = 32, 512  # seeds
-PLANTED = 1.1
+SECONDS = 10.0  # of processor time for the blocks of one problem beyond the second
+MOST = 512  # seeds
 # An error that moves a prediction by less, part of the range, is hidden by the resolution and twice the band wanted.
 VISIBLE = 0.04
-
-
-class NotOkError(Exception):
-    """A result that says of itself that it is not to be trusted."""
 
 
 @dataclass(frozen=True)
@@ -56,49 +49,6 @@ class Outcome:
     number: int = -1
 
 
-def faster(problem: Spec) -> Spec | None:
-    """The problem with a learning rate a tenth larger where time counts steps, else None: there time itself is sped."""
-    if isinstance(problem, limen.PowerLawFeatures):
-        return problem.model_copy(update={"rate": PLANTED * problem.rate})
-    if isinstance(problem, limen.TwoLayer) and problem.counts_steps:
-        algorithm: Any = problem.algorithm
-        quick = algorithm.model_copy(update={"step": PLANTED * algorithm.step})
-        return problem.model_copy(update={"algorithm": quick})
-    return None
-
-
-def predicted(given: Draw, d: int, seeds: range, planted: bool = False) -> Any:
-    """The prediction, paired seed by seed where the start is random; `planted` lets time run a tenth too fast."""
-    quick = faster(given.problem) if planted else None
-    problem = quick or given.problem
-    times = given.times if quick is not None or not planted else PLANTED * np.asarray(given.times)
-    with limited(LONGEST):
-        try:
-            found = limen.predict(problem, times)
-        except InputError as error:
-            if "d and seeds" not in str(error):
-                raise
-            found = limen.predict(problem, times, d=d, seeds=list(seeds))
-    if planted:
-        coordinates = {"time": np.asarray(time_grid(given.times, getattr(given.problem, "counts_steps", False)))}
-        if "time2" in found.dataset.coords:
-            coordinates["time2"] = coordinates["time"]
-        found = replace(found, dataset=found.dataset.assign_coords(coordinates), spec=given.problem.describe())
-    if not found.ok:
-        raise NotOkError(found.status)
-    return found
-
-
-def trained(given: Draw, d: int, seeds: range) -> Any:
-    """Training at size `d`."""
-    own = isinstance(given.problem, limen.SelfAttention | limen.PowerLawFeatures)
-    with limited(LONGEST):
-        found = limen.simulate(given.problem, given.times, None if own else d, list(seeds))
-    if not found.ok:
-        raise NotOkError(found.status)
-    return found
-
-
 def watched(theory: Any, run: Any) -> list[str]:
     """The variables that move: whose predicted range along time is a tenth of their size, or of one. Chosen from the
     theory alone; what stands still has no range to be judged by."""
@@ -113,34 +63,23 @@ def watched(theory: Any, run: Any) -> list[str]:
     return moving or [name for name in ("test_loss", "excess_risk", *map(str, shared)) if name in shared][:1]
 
 
-@contextlib.contextmanager
-def limited(seconds: int) -> Iterator[None]:
-    """Ends what takes longer, with `TimeoutError`."""
-
-    def ring(number: int, frame: Any) -> None:
-        raise TimeoutError(f"not done after {seconds} s")
-
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
-def affordable(given: Draw) -> tuple[int, list[str]]:
-    """Seeds by the rule of this module, and the variables to be judged: from pilot runs that are thrown away."""
-    d = given.d
-    trained(given, d, range(10_000, 10_000 + PILOT))  # compiles
-    began, pilots = time.process_time(), range(20_000, 20_000 + PILOT)
-    run = trained(given, d, pilots)
-    cost = (time.process_time() - began) / PILOT * sum((size / d) ** 2 for size in given.sizes)
-    theory = predicted(given, d, pilots)
-    names = watched(theory, run)
-    band = max(float(one.measured.band.max()) for one in limen.compare(theory, run, names).variables)
-    wanted = PILOT * min(band / BAND, 100.0) ** 2
-    return int(np.clip(min(wanted, SECONDS / cost), FEWEST, MOST)), names
+def measured(given: Draw, planted: float, quick: bool) -> tuple[Witnesses, list[str]]:
+    """Witnesses with seeds by the rule of this module, and the variables to judge; `quick`: one size, two blocks."""
+    found = Witnesses(given, planted, given.sizes[-1:] if quick else ())
+    found.grow()  # compiles
+    began = time.process_time()
+    found.grow()
+    cost = time.process_time() - began
+    right, _, runs = found.together()
+    names = watched(right[-1], runs[-1])
+    if quick:
+        return found, names
+    band = max(float(one.measured.band.max()) for one in limen.compare(right, runs, names).variables)
+    wanted = found.seeds * min(band / BAND, 100.0) ** 2
+    blocks = int(np.ceil(min(wanted, MOST) / BLOCK) - 2)
+    for _ in range(min(blocks, int(SECONDS / cost))):
+        found.grow()
+    return found, names
 
 
 def moved_by(wrong: Any, right: Any, names: list[str]) -> float:
@@ -160,39 +99,34 @@ def moved_by(wrong: Any, right: Any, names: list[str]) -> float:
 def diverges(given: Draw) -> bool:
     """Whether training leaves the finite numbers."""
     try:
-        trained(given, given.d, range(PILOT))
+        trained(given, given.d, range(BLOCK))
     except NotOkError as error:
         return "diverge" in str(error) or "finite" in str(error)
     return False
 
 
-def judged(given: Draw, plant: bool = True) -> Outcome:
-    """The outcome of one draw."""
+def judged(given: Draw, planted: float = PLANTED, quick: bool = False) -> Outcome:
+    """The outcome of one draw, and what becomes of a theory that is `planted` times too fast (1: none is made)."""
     began, count = time.process_time(), 0
 
-    def done(verdict: str, sentence: str, planted: str = "", moved: float = 0.0) -> Outcome:
+    def done(verdict: str, sentence: str, twin: str = "", moved: float = 0.0) -> Outcome:
         kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
-        return Outcome(kind, verdict, sentence, time.process_time() - began, count, planted, moved)
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, twin, moved)
 
     try:
         try:
-            predicted(given, given.d, range(PILOT))
+            found, names = measured(given, planted, quick)
         except NotOkError as error:
             if "diverge" in str(error) and diverges(given):
                 return done("both diverge", str(error))
             raise
-        count, names = affordable(given)
-        seeds = range(count)
-        runs = [trained(given, size, seeds) for size in given.sizes]
-        right = [predicted(given, size, seeds) for size in given.sizes]
-        found = limen.compare(right, runs, names)
-        planted, moved = "", 0.0
-        if plant:
-            with contextlib.suppress(NotOkError):
-                wrong = [predicted(given, size, seeds, planted=True) for size in given.sizes]
-                planted = limen.compare(wrong, runs, names).verdict
-                moved = moved_by(wrong[-1], right[-1], names)
-        return done(found.verdict, found.sentence, planted, moved)
+        count = found.seeds
+        right, wrong, runs = found.together()
+        verdict, twin, moved = limen.compare(right, runs, names), "", 0.0
+        if wrong is not None:
+            twin = limen.compare(wrong, runs, names).verdict
+            moved = moved_by(wrong[-1], right[-1], names)
+        return done(verdict.verdict, verdict.sentence, twin, moved)
     except InputError as error:
         return done("refused", str(error))
     except NotOkError as error:
@@ -226,7 +160,7 @@ def simpler(given: Draw) -> Iterator[Draw]:
 def shrunk(given: Draw, verdict: str) -> Draw:
     """The simplest draw found that has the same verdict, one feature at a time."""
     for candidate in simpler(given):
-        if judged(candidate, plant=False).verdict == verdict:
+        if judged(candidate, planted=1.0).verdict == verdict:
             return shrunk(candidate, verdict)
     return given
 

@@ -32,10 +32,9 @@ class Draw:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """d and 2d; tokens live in one dimension, and a spiked tensor of order three grows with its cube."""
-        if isinstance(self.problem, limen.SelfAttention | limen.PowerLawFeatures):
-            return (self.d,)
-        return (self.d, 3 * self.d // 2) if isinstance(self.problem, limen.SpikedTensor) else (self.d, 2 * self.d)
+        """d and 2d; tokens and power laws have a dimension of their own."""
+        own = isinstance(self.problem, limen.SelfAttention | limen.PowerLawFeatures)
+        return (self.d,) if own else (self.d, 2 * self.d)
 
     def __str__(self) -> str:
         times = np.asarray(self.times).tolist()

@@ -38,4 +38,4 @@ figure
 # %% [markdown]
 # Rates are in limen's units; [units](../howto/units) has the table that converts those of PyTorch.
 #
-# Next: [first-order methods in full](../chapters/methods).
+# Next: [first-order methods in full](../chapters/methods), or [read a verdict](../verdict).

@@ -27,6 +27,7 @@ from .problem import GradientFlow as GradientFlow
 from .problem import InputError as InputError
 from .problem import Inputs as Inputs
 from .problem import Loss as Loss
+from .problem import MultiIndex as MultiIndex
 from .problem import Network as Network
 from .problem import OnePassSGD as OnePassSGD
 from .problem import OnlinePCA as OnlinePCA

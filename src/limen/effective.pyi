@@ -35,6 +35,8 @@ from .theory.effective.search.search_phase import stationary_variance as station
 from .theory.effective.sphere.sphere_population import gradient_noise as gradient_noise
 from .theory.effective.sphere.sphere_population import population_loss as population_loss
 from .theory.effective.sphere.sphere_population import population_slope as population_slope
+from .theory.effective.stiefel_flow import Escape as Escape
+from .theory.effective.stiefel_flow import stiefel_escape as stiefel_escape
 from .theory.effective.tensor_flow import critical_signal as critical_signal
 from .theory.effective.tensor_flow import gradient_covariance_trace as gradient_covariance_trace
 from .theory.effective.tensor_flow import tensor_fixed_points as tensor_fixed_points

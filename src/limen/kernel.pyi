@@ -13,6 +13,7 @@ from .theory.kernel import EffectiveRanks as EffectiveRanks
 from .theory.kernel import FilterRisk as FilterRisk
 from .theory.kernel import FitGap as FitGap
 from .theory.kernel import LazyBounds as LazyBounds
+from .theory.kernel import LazyConstants as LazyConstants
 from .theory.kernel import LinearizedTraining as LinearizedTraining
 from .theory.kernel import MarginAsymptotics as MarginAsymptotics
 from .theory.kernel import MaxMargin as MaxMargin
@@ -39,6 +40,7 @@ from .theory.kernel import kernel_flow as kernel_flow
 from .theory.kernel import largest_second_derivative as largest_second_derivative
 from .theory.kernel import largest_stable_step as largest_stable_step
 from .theory.kernel import lazy_bounds as lazy_bounds
+from .theory.kernel import lazy_constants as lazy_constants
 from .theory.kernel import least_squares_gap as least_squares_gap
 from .theory.kernel import linear_rademacher_bound as linear_rademacher_bound
 from .theory.kernel import linearized_descent as linearized_descent

@@ -3,8 +3,8 @@
 import hashlib
 import inspect
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, ParamSpec
 
@@ -62,7 +62,8 @@ class Method:
     A simulator that runs many seeds faster side by side has `solve_seeds(problem, times, d, seeds, ...)` as well: the
     same numbers, in one `Findings` for each seed or for several. A theory that is one JAX program may give
     `tangent(curve, at, times, ...)`: along a curve of problems, the derivative of every number over time and its error,
-    by name; None where it cannot.
+    by name; None where it cannot. `coarse` are options with which a theory of seconds takes a fraction of that: its
+    first look.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Method:
     solve: Callable[..., Findings]
     solve_seeds: Callable[..., list[Findings]] | None = None
     tangent: Callable[..., dict[str, tuple[np.ndarray, np.ndarray]] | None] | None = None
+    coarse: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, problem: Spec, times: np.ndarray, **options: Any) -> Result:
         """Solves, and says how: spec, method, options, seconds, citations."""
@@ -136,6 +138,8 @@ def choose(methods: tuple[Method, ...], problem: Any, name: "str | Method | None
     """The first method that does not refuse the problem, or the one that is named or given."""
     if isinstance(name, Method):
         methods, name = (name,), name.name
+    if name is not None and not isinstance(name, str):
+        raise InputError(f"{what} must be the name of one or a limen.Method, got {name!r}.")
     if name is not None:
         for method in methods:
             if method.name == name:

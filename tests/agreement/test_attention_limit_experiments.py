@@ -38,7 +38,8 @@ def test_ripples_grow_at_the_predicted_rates_and_at_no_others(modes):
     experiment, theory, simulation = modes
     comparison = experiment.compare(theory, simulation)
     assert comparison["growth_rate"].verdict == comparison["sphere_growth_rate"].verdict == "agrees", comparison
-    assert comparison["first_points"].verdict != "disagrees", comparison
+    # Counts of six systems: what is below a third of their range (1% and twice the band) is not seen.
+    assert comparison.judged(tolerance=0.35).verdict == "agrees", comparison
     sharper, sparse = 1.1 * experiment.betas(), 1.1 * theory.dataset.sparse_beta.values
     for name, values in (
         ("growth_rate", growth_rates(2, sharper, experiment.degrees())),
@@ -82,8 +83,8 @@ def mean_field():
 def test_stratified_tokens_follow_the_mean_field_and_no_other(mean_field):
     experiment, theory, simulation = mean_field
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert comparison["modes"].band < 0.15, comparison
+    # Modes of 128 tokens at 16 seeds: what is below 22% (1% and twice the band) is not seen.
+    assert comparison.judged(tolerance=0.22).verdict == "agrees", comparison
     assert comparison["mean_height"].verdict == "agrees", comparison
     sharper = experiment.model_copy(update={"beta": 1.1 * experiment.beta}).theory()
     larger = experiment.model_copy(update={"amplitude": 1.1 * experiment.amplitude}).theory()

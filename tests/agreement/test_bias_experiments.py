@@ -19,33 +19,33 @@ from limen.theory.kernel.classification.separability import separable_probabilit
 pytestmark = pytest.mark.slow
 
 FLOW = MaxMarginFlow(d=2, samples=12, latest_log_time=20.0, longest_descent=400.0)
-# Experiment, seeds, the widest band allowed, and changes of parameters that make the theory wrong.
+# Experiment, seeds, to which part of the range agreement is asked for, and changes that make the theory wrong. The part
+# is 1% and twice the widest band, where these seeds decide whatever the deviation: smaller ones are not seen here.
 CASES = {
-    "min-norm": (MinNorm(d=80), 50, 0.15, [{"noise": 0.0}, {"ratio": 4.0}]),
-    "max-margin": (FLOW, 12, 0.01, [{"longest_descent": 520.0}, {"softness": 60.0}]),
+    "min-norm": (MinNorm(d=80), 50, 0.3, [{"noise": 0.0}, {"ratio": 4.0}]),
+    "max-margin": (FLOW, 12, 0.05, [{"longest_descent": 520.0}, {"softness": 60.0}]),
     "interpolating-smoother": (
-        InterpolatingSmoother(samples=1600), 200, 0.12, [{"exponent": 0.9}, {"noise": 0.5}, {"smoothness": 0.8}],
+        InterpolatingSmoother(samples=1600), 200, 0.22, [{"exponent": 0.9}, {"noise": 0.5}, {"smoothness": 0.8}],
     ),
-    "nearest-neighbours": (NearestNeighbours(samples=1000), 100, 0.08, [{"noise": 1.1}, {"laplacian": 66.0}]),
+    "nearest-neighbours": (NearestNeighbours(samples=1000), 900, 0.05, [{"noise": 1.1}, {"laplacian": 66.0}]),
     "benign-overfitting": (
-        BenignOverfitting(samples=140), 48, 0.12, [{"noise": 0.24}, {"growth": 1.35}, {"decay": 15.0}, {"power": 2.3}],
+        BenignOverfitting(samples=140), 48, 0.19, [{"noise": 0.24}, {"growth": 1.35}, {"decay": 15.0}, {"power": 2.3}],
     ),
-    "uniform-gap": (UniformConvergence(d=50), 60, 0.12, [{"radius": 1.375}, {"noise": 0.0}, {"signal": 1.3}]),
+    "uniform-gap": (UniformConvergence(d=50), 60, 0.22, [{"radius": 1.375}, {"noise": 0.0}, {"signal": 1.3}]),
 }  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=list(CASES))
 def case(request):
-    experiment, seeds, widest, planted = CASES[request.param]
-    return experiment, merge([experiment.simulate(seed) for seed in range(seeds)]), widest, planted
+    experiment, seeds, part, planted = CASES[request.param]
+    return experiment, merge([experiment.simulate(seed) for seed in range(seeds)]), part, planted
 
 
-def test_the_simulation_does_not_contradict_the_theory_and_the_twins_do(case):
-    experiment, simulation, widest, planted = case
+def test_the_simulation_agrees_with_the_theory_and_not_with_the_twins(case):
+    experiment, simulation, part, planted = case
     theory = experiment.theory(simulation.seeds)
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < widest, comparison
+    assert comparison.judged(tolerance=part).verdict == "agrees", comparison
     for changes in planted:
         twin = type(experiment)(**{**experiment.model_dump(mode="python"), **changes}).theory(simulation.seeds)
         # The wrong values stand at the right places, else the comparison would refuse the coordinates.
@@ -56,11 +56,11 @@ def test_the_simulation_does_not_contradict_the_theory_and_the_twins_do(case):
 
 def test_random_labels_are_separable_as_often_as_counted_and_an_affine_hyperplane_would_be_seen():
     experiment = Perceptron(d=8)
-    simulation = merge([experiment.simulate(seed) for seed in range(90)])
+    # As many seeds as make the band of a fraction 2%.
+    simulation = merge([experiment.simulate(seed) for seed in range(1100)])
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert comparison["separable_fraction"].band < 0.08, comparison
+    assert comparison.verdict == "agrees", comparison
     affine = [separable_probability(int(n), experiment.d + 1) for n in experiment.counts()]
     wrong = replace(theory, dataset=theory.dataset.assign(separable_fraction=("ratio", affine)))
     assert experiment.compare(wrong, simulation).verdict == "disagrees"

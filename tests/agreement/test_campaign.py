@@ -1,4 +1,4 @@
-"""The campaign of random problems: its draws depend on seed and number alone."""
+"""The campaign of random problems: draws, table, and twenty problems put through it with few seeds."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import campaign
+import pytest
 
 SEED = 16
 
@@ -27,3 +28,15 @@ def test_the_table_counts_planted_errors_that_can_be_seen():
     assert "| agrees | 2 | 50% | 1 (33%) |" in page
     assert "moves the prediction by more than 4%: 2, found 1 (50%)" in page
     assert "1 x d is too small." in page
+
+
+@pytest.mark.slow
+def test_twenty_problems_nobody_tuned():
+    """One size and 32 seeds: too few to tell a tenth, enough to see a theory that is wrong, or half as fast again."""
+    outcomes = [campaign.judged(campaign.draw(SEED, number), planted=1.5, quick=True) for number in range(20)]
+    said = {number: (one.verdict, one.sentence) for number, one in enumerate(outcomes)}
+    assert not {n: why for n, why in said.items() if why[0] in ("disagrees", "crash", "hang", "refused")}
+    assert sum(one.verdict in ("agrees", "cannot tell") for one in outcomes) >= 15
+    twins = [one for one in outcomes if one.planted and one.moved > 0.1]
+    assert len(twins) >= 10
+    assert sum(one.planted == "disagrees" for one in twins) >= 0.6 * len(twins)

@@ -12,6 +12,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import t as student_t
 
+from limen.experiments.thresholds.hessian_spectrum import HessianSpectrum
 from limen.problem import GradientDescent, OverlapStart, TwoLayer, network, target
 from limen.simulation.descent.trained_weights import trained_weights
 from limen.simulation.thresholds.hessian import alignment, bulk_edge, network_hessian
@@ -131,3 +132,17 @@ def test_share_and_resolvent_of_drawn_weights(delta):
         band = 4.0 * np.std(found, ddof=1) / np.sqrt(len(found))
         assert abs(np.mean(found) - right) < band
         assert abs(np.mean(found) - wrong) > 2.0 * band
+
+
+def test_products_with_vectors_see_what_all_eigenvalues_show(monkeypatch):
+    """Beyond dimension 2000 `hessian-spectrum` uses Lanczos; on the same training it finds the same."""
+    given = HessianSpectrum(d=400, times=(0, 4), samples_per_dim=(6,))
+    dense = given.train(0).dataset
+    monkeypatch.setattr("limen.experiments.thresholds.hessian_spectrum.LARGEST_DENSE", 100)
+    found = given.train(0).dataset
+    np.testing.assert_allclose(found.outlier.values, dense.outlier.values, rtol=1e-6)
+    np.testing.assert_allclose(found.alignment.values, dense.alignment.values, atol=1e-5)
+    # Gauss rules smear by the distance of their nodes, and by the four probes.
+    np.testing.assert_allclose(found.unstable_share.values, dense.unstable_share.values, atol=0.05)
+    spread = np.ptp(dense.eigenvalue.values)
+    np.testing.assert_allclose(found.eigenvalue.values, dense.eigenvalue.values, atol=0.03 * spread)

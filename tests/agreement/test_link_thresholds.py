@@ -11,9 +11,11 @@ from limen.problem.spec import InputError
 from limen.problem.targets import target
 from limen.simulation.thresholds.amp import message_passing
 from limen.simulation.thresholds.label_spectral import spectral_overlaps
+from limen.simulation.thresholds.several_amp import matrix_message_passing
 from limen.simulation.thresholds.single_index import draw_single_index
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.bayes import bayes_overlap
+from limen.theory.thresholds.overlap_matrices import evolved
 from limen.theory.thresholds.spectral_estimator import spectral_overlap, spectral_weight
 
 LINK = target("z**2", noise=0.25)
@@ -80,3 +82,23 @@ def test_draws_repeat_and_bad_input_is_refused() -> None:
         message_passing(LINK, 1.0, 10, [0], steps=0)
     with pytest.raises(InputError, match="dimension must be at least 3, got 2"):
         spectral_overlaps(LINK, np.abs, 1.0, 2, [0])
+
+
+@pytest.mark.slow
+def test_message_passing_of_two_directions_follows_its_state_evolution() -> None:
+    """z1 z2 from a start that knows a fifth, step by step; a state evolution with a quarter fewer samples does not."""
+    link, delta, steps = target("z1*z2", noise=0.25), 3.0, 6
+    draws = np.trace(matrix_message_passing(link, delta, 600, range(12), steps, 0.2), axis1=2, axis2=3)
+
+    def predicted(samples_per_dim: float) -> list[float]:
+        overlap, traces = 0.2 * np.eye(2), []
+        for _ in range(steps):
+            overlap = evolved(link, samples_per_dim, overlap)
+            traces.append(float(np.trace(overlap)))
+        return traces
+
+    right, wrong = (
+        [agrees(draws[:, 1 + t], value, 0.01) for t, value in enumerate(predicted(ratio))]
+        for ratio in (delta, 0.75 * delta)
+    )
+    assert all(right) and not all(wrong)

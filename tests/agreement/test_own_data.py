@@ -208,7 +208,7 @@ def test_files(tmp_path, monkeypatch):
     assert "3 classes" in curve.status
     for call, words in (
         (lambda: limen.data.load(tmp_path / "none.csv", "y"), "there is no file"),
-        (lambda: limen.data.load(tmp_path / "wine.csv"), "target must name the column to be learned, one of c0, c1"),
+        (lambda: limen.data.load(tmp_path / "wine.csv"), "target must name the column to be learnt, one of c0, c1"),
         (lambda: limen.data.load(tmp_path / "wine.csv", "colour"), "target must be one of the columns c0"),
         (lambda: limen.data.load(tmp_path / "wine.csv", "c0"), "column 'kind' holds text"),
         (lambda: limen.data.load(tmp_path / "wine.npz", "z"), "must hold an array 'z'"),

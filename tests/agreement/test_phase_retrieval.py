@@ -10,6 +10,7 @@ import limen
 from limen.comparison import compare
 from limen.experiments.one_pass.phase_retrieval_sgd import PhaseRetrievalSGD
 from limen.result import merge
+from limen.simulation.one_pass import overlap_chain
 from limen.theory.one_pass import phase_retrieval
 
 SEEDS = tuple(range(400))
@@ -111,3 +112,19 @@ def test_the_flagship_agrees_and_its_twins_do_not(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(phase_retrieval, "amplitude_variance", lambda *arguments: 0.0 * amplitude(*arguments))
         assert experiment.compare(experiment.theory(seeds), simulation).verdict == "disagrees"
+
+
+def test_several_runs_in_a_seed_are_their_mean():
+    alone = PhaseRetrievalSGD(rate=0.08, d=20)
+    several = PhaseRetrievalSGD(rate=0.08, d=20, runs=3)
+    theory, single = several.theory((0, 2)).dataset, alone.theory((0, 1, 2, 6, 7, 8)).dataset
+    np.testing.assert_allclose(theory.excess_risk[1], single.excess_risk[3:].mean("seed"))
+    np.testing.assert_allclose(theory.overlap[0] ** 2, (single.overlap[:3] ** 2).mean("seed"))
+    run = several.simulate(2).dataset
+    chains = [one.dataset for one in overlap_chain.solve_seeds(several.problem(), several.times(), 20, (6, 7, 8))]
+    risks = np.concatenate([chain.excess_risk.values for chain in chains])
+    np.testing.assert_allclose(run.excess_risk.values[0], risks.mean(axis=0))
+    # The chain starts where the theory does.
+    np.testing.assert_allclose(run.overlap.values[0, 0], theory.overlap.values[1, 0], atol=1e-6)
+    drawn = several.figure(several.theory((0, 2)), merge([several.simulate(seed) for seed in (0, 2)]))
+    assert any("6 runs" in str(mark.label) for panel in drawn.panels for mark in panel.marks)

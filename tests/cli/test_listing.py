@@ -33,6 +33,8 @@ def test_the_list_can_be_narrowed():
     assert "attention-modes" in found and "grokking" not in found
     assert "neural-ode" in found, "by its chapter"
     assert json.loads(said("list", "ATTENTION", "circle", "--json"))["experiments"][0]["name"] == "attention-mean-field"
+    # Authors and words of the text, where names and lines have nothing.
+    assert "committee-sgd" in said("list", "saad") and "grokking" not in said("list", "saad")
     refused = CliRunner().invoke(limen, ["list", "nonsense"])
     assert "no experiment has 'nonsense'" in str(refused.exception)
 

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,19 +15,7 @@ import limen
 from limen.cli.main import limen as program
 
 RIDGE = 'type = "Ridge"\nratio = 0.5\nnoise = 0.3\n\n[run]\ntimes = 2\nd = 60\nseeds = 3\n'
-# Posed by none of the gallery's experiments.
-OWN = """\
-type = "TwoLayer"
-samples_per_dim = 4.0
-loss = "log(1 + (y - f)**2)"
-target = { formula = "z1*z2 + 0.3*z3", noise = 0.05 }
-network = { width = 3, activation = "tanh" }
-algorithm = { type = "GradientDescent", step = 0.5, momentum = 0.8 }
-[run]
-times = 4
-d = 40
-seeds = 2
-"""
+OWN = Path(__file__).parents[1] / "own_problem.toml"
 
 
 @pytest.fixture
@@ -34,7 +23,7 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LIMEN_STORE", str(tmp_path / "store"))
     (tmp_path / "ridge.toml").write_text(RIDGE)
-    (tmp_path / "own.toml").write_text(OWN)
+    (tmp_path / "own.toml").write_text(OWN.read_text())
     return tmp_path
 
 

@@ -367,7 +367,7 @@ WRONG = [
     (lambda: effective.xor_drift(XorMixture(2, 1.0, 0.1, 1.0), [1, 1], [0, 0], [0, 0], [[1, 2], [2, 1]]), "R must be"),
     (lambda: effective.xor_drift(XorMixture(2, 1.0, 0.1, 1.0), [1], [0, 0], [0, 0], np.eye(2)), "v must be 2"),
     (lambda: effective.xor_drift(XorMixture(1, 1.0, 0.1, 1.0), [1], [0], [0], [[1]], points=100), "power of two"),
-    (lambda: limen.predict(XorMixture(2, 1.0, 0.1, 1.0), 1.0), "nothing is learned"),
+    (lambda: limen.predict(XorMixture(2, 1.0, 0.1, 1.0), 1.0), "nothing is learnt"),
     (
         lambda: XorMixture(2, 1.0, 0.1, 1.0, OverlapStart(((1.0, 0.0, 0.0),))),
         "overlap must be",

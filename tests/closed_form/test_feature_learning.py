@@ -35,6 +35,22 @@ def test_time_course_of_a_bounded_loss():
     assert not found.ok and "not settled" in found.status
 
 
+@pytest.mark.slow
+def test_long_rows_leave_out_responses_only(monkeypatch):
+    """The pass without responses has the same Hessians; then 130 steps (ηt = 156), beyond what responses afford."""
+    times = [0, 3, 6]
+    known = feature_learning(problem(), times, paths=8192, scrambles=4).dataset.all_criteria.values
+    with monkeypatch.context() as patch:
+        patch.setattr("limen.theory.thresholds.feature_learning.LONG", 5)
+        found = feature_learning(problem(), times, paths=8192, scrambles=4).dataset.all_criteria.values
+    np.testing.assert_allclose(found[:2], known[:2], rtol=0.06)
+    assert np.isnan(found[2]).all()
+    late = feature_learning(problem(), [65, 130], paths=1024, scrambles=1)
+    assert (late.dataset.threshold.values > 8.0).all() and (late.dataset.threshold.values < 13.0).all()
+    with pytest.raises(InputError, match="must not be 'growth' beyond 100 steps"):
+        feature_learning(problem(), 101, "growth")
+
+
 def test_thresholds_do_not_know_the_scale_of_the_loss():
     """Labels, second layer and Huber's knee times c multiply the loss by c²: the step divided by c² undoes it."""
     plain = feature_learning(problem(), [0, 2], paths=1024, scrambles=1)

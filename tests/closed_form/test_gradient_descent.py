@@ -49,6 +49,7 @@ def two_layer(
             bias=tuple(np.linspace(-0.2, 0.3, width)),
             initial_norm=1.2,
             train_second_layer=algorithm.pop("train_second_layer", True),
+            train_bias=algorithm.pop("train_bias", False),
         ),
         algorithm=GradientDescent(**{"step": 0.3, **algorithm}),
         samples_per_dim=4.0,
@@ -80,7 +81,7 @@ def test_gradients_are_those_of_the_empirical_risk(activation, width, loss, monk
     first, second = generator.standard_normal((width, 30)) / 5, generator.standard_normal(width)
 
     def risk(weights: Weights, bias, x, y):
-        fields = x @ weights.first.T + bias
+        fields = x @ weights.first.T + (bias if weights.bias is None else weights.bias)
         return functions.loss(y, functions.activation(fields) @ weights.second / width).mean()
 
     @jax.jit
@@ -93,6 +94,10 @@ def test_gradients_are_those_of_the_empirical_risk(activation, width, loss, monk
     assert float(found_risk) == pytest.approx(float(wanted_risk), rel=1e-13)
     np.testing.assert_allclose(found.first, wanted.first, atol=1e-13)
     np.testing.assert_allclose(found.second, wanted.second, atol=1e-13)
+    with jax.enable_x64(True):
+        (_, wanted), (_, trained) = both(Weights(first, second, bias), bias + 1.0, x, y)
+    np.testing.assert_allclose(trained.bias, wanted.bias, atol=1e-13)
+    assert found.bias is None
 
 
 def numpy_descent(problem: TwoLayer, d: int, seed: int, steps: int) -> list[dict[str, np.ndarray]]:
@@ -102,14 +107,14 @@ def numpy_descent(problem: TwoLayer, d: int, seed: int, steps: int) -> list[dict
     with jax.enable_x64(True):
         setting = prepare(problem, d, seed, "float64")
     x, y, bias, frame = (np.asarray(part) for part in (*setting.sample, setting.bias, setting.frame))
-    theta, a = (np.array(part) for part in setting.start)
+    theta, a = (np.array(part) for part in setting.start[:2])
     n, path = len(y), []
     for _ in range(steps + 1):
         values = np.tanh(x @ theta.T + bias)
         residual = values @ a / m - y
         path.append(
             {
-                "overlap": theta @ frame.T, "gram": theta @ theta.T, "second_layer": a,
+                "overlap": theta @ frame.T, "gram": theta @ theta.T, "second_layer": a, "bias": bias,
                 "train_loss": np.mean(residual**2) / 2, "theta": theta,
             }
         )  # fmt: skip
@@ -119,20 +124,31 @@ def numpy_descent(problem: TwoLayer, d: int, seed: int, steps: int) -> list[dict
         if algorithm.spherical:
             theta = problem.network.initial_norm * theta / np.linalg.norm(theta, axis=1)[:, None]
         if problem.network.train_second_layer:
-            a = a - algorithm.step / (n * m) * second_gradient
+            a_after = a - algorithm.second_layer_ratio * algorithm.step / (n * m) * second_gradient
+        else:
+            a_after = a
+        if problem.network.train_bias:
+            bias = bias - algorithm.step / (n * m) * a * ((1 - values**2).T @ residual)
+        a = a_after
     return path
 
 
 @pytest.mark.parametrize(
     "algorithm",
-    [{}, {"weight_decay": 0.4, "train_second_layer": False}, {"weight_decay": 0.2, "spherical": True}],
-    ids=["free", "weight-decay", "spherical"],
+    [
+        {},
+        {"weight_decay": 0.4, "train_second_layer": False},
+        {"weight_decay": 0.2, "spherical": True},
+        {"second_layer_ratio": 2.5, "train_bias": True},
+    ],
+    ids=["free", "weight-decay", "spherical", "outer"],
 )
 def test_steps_are_those_of_numpy(algorithm):
     problem = two_layer(**algorithm)
     run = simulate(problem, 6, d=40, seeds=[3], dtype="float64").dataset.isel(seed=0)
     path = numpy_descent(problem, 40, 3, 6)
-    for name in ("overlap", "gram", "second_layer", "train_loss"):
+    names = ["overlap", "gram", "second_layer", "train_loss"] + ["bias"] * problem.network.train_bias
+    for name in names:
         np.testing.assert_allclose(run[name], [point[name] for point in path], atol=1e-12, err_msg=name)
     theta = np.array([point["theta"] for point in path])
     np.testing.assert_allclose(run["correlation"], np.einsum("tjd,uld->tujl", theta, theta), atol=1e-12)

@@ -199,7 +199,11 @@ def test_bad_input_is_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match="regularisation must be positive, got 0"):
         spectral_weight("z**2", 0.0)
     for verb in (information_theoretic, lambda link: bayes_overlap(link, 1.0)):
-        with pytest.raises(InputError, match="must have one latent direction here, and 'z1\\*z2' has 2"):
+        with pytest.raises(InputError, match=r"for 2 latent directions, and 'z1\*z2' has noise 0"):
             verb("z1*z2")
+    with pytest.raises(InputError, match=r"only hard or only easy directions here, and 'z1 \+ z2\*z3' has 2 hard"):
+        information_theoretic(target("z1 + z2*z3", noise=0.1))
+    with pytest.raises(InputError, match=r"at most 3 latent directions here, and 'z1\*z2\*z3\*z4' has 4"):
+        bayes_overlap(target("z1*z2*z3*z4", noise=0.1), 1.0)
     with pytest.raises(InputError, match="finite mean square label"):
         algorithmic("exp(z**2)")

@@ -29,7 +29,7 @@ def by_hand(rule, algorithm):
     """First and second layers after STEPS steps of `rule(t, step, entries, gradient, memory)` on plain weights."""
     with_double = in_double(lambda: prepare(problem(algorithm), D, 1, "float64"))()
     x, y = (np.asarray(part) for part in with_double.sample)
-    theta, a = (np.array(part) for part in with_double.start)
+    theta, a = (np.array(part) for part in with_double.start[:2])
     memories = ({}, {})
     for t, step in enumerate(step_sizes(algorithm, STEPS)):
         first, second = gradients(x, y, theta, a)

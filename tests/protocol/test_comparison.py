@@ -302,7 +302,7 @@ def test_one_sentence_for_everything_that_can_be_odd():
     one_run[2, 30:] = np.nan
     said = compare(good, simulation(one_run))
     assert said.verdict == "disagrees"
-    assert "1 of 8 runs are not finite at time" in said.sentence
+    assert "1 of 8 runs is not finite at time" in said.sentence
     broken = curve()
     broken[40:] = np.inf
     assert "risk of the theory is not finite" in compare(theory(broken), simulation(values)).sentence
@@ -317,6 +317,50 @@ def test_one_sentence_for_everything_that_can_be_odd():
         compare(good, replace(twice, seeds=(0, 1, 2, 3, 3, 5, 6, 7)))
     with pytest.raises(KeyError, match="'nope' was not compared; these were: risk"):
         compare(good, twice)["nope"]
+
+
+def said_of(name: str) -> str:
+    """What `limen.compare` says, verdict or refusal, of a pair a user may bring."""
+    values, good = runs(np.random.default_rng(17), 8, spread=0.01), theory(curve())
+    broken, late = curve(), Result(xr.Dataset({"risk": ("time", curve())}, {"time": TIMES + 1}), {}, "theory")
+    broken[3] = np.nan
+    asked = {"type": "TwoLayer", "target": "z**3"}
+    pairs = {
+        "1 seed": (good, simulation(values[:1])),
+        "2 seeds": (good, simulation(values[:2])),
+        "5 seeds": (good, simulation(values[:5])),
+        "equal runs": (good, simulation(np.tile(curve() + 0.1, (8, 1)))),
+        "a seed twice": (good, replace(simulation(values), seeds=(0, 1, 2, 3, 3, 5, 6, 7))),
+        "NaN in the theory": (theory(broken), simulation(values)),
+        "NaN in a run": (good, simulation(np.where(np.arange(480).reshape(8, 60) == 3, np.nan, values))),
+        "another problem": (replace(good, spec=asked | {"target": "z"}), replace(simulation(values), spec=asked)),
+        "other times": (late, simulation(values)),
+    }
+    try:
+        return limen.compare(*pairs[name]).sentence
+    except InputError as refusal:
+        return str(refusal)
+
+
+SAID = {
+    "1 seed": "Cannot tell: 1 seed is too few to judge, take at least 8.",
+    "2 seeds": "Cannot tell: 2 seeds are too few to judge, take at least 8.",
+    "5 seeds": "from 5 seeds, and 5.0% is asked for; about",
+    "equal runs": "Theory disagrees with simulation at size 100: risk is off by 9.4% of its range",
+    "a seed twice": "seeds must be distinct: seed 3 stands twice in the simulation.",
+    "NaN in the theory": "risk of the theory is not finite at time 0.20339, and the other witness is.",
+    "NaN in a run": "risk of 1 of 8 runs is not finite at time 0.20339, and the other witness is.",
+    "another problem": "theory and simulation answer different problems (target: z against z**3).",
+    "other times": "theory and simulation have different times: ask both for the same.",
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_one_sentence_for_every_pair_a_user_may_bring(name):
+    said = said_of(name)
+    assert SAID[name] in said
+    assert said.endswith(".")
+    assert not re.search(r"\b(nan|inf)\b", said)
 
 
 def test_too_many_seeds_are_never_asked_for():

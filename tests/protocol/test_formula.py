@@ -1,5 +1,6 @@
 """The formula parser: right on what it allows, one sentence on everything else, never anything executed."""
 
+import math
 import random
 import runpy
 import string
@@ -83,6 +84,7 @@ def test_a_bad_formula_points_at_the_column(text, column):
         ("z^2", "write **, as in z**2"),
         ("2z", "write 2*z"),
         ("x", "unknown name 'x': the variable is called z"),
+        ("2*cos + z", "a function needs its argument: write cos(z"),
         ("z/0", "divides by zero"),
     ],
 )
@@ -165,3 +167,19 @@ def test_numpy_and_jax_give_the_same_values():
         with jax.enable_x64(True):
             compiled = np.asarray(function(jnp.asarray(places)))
         np.testing.assert_allclose(function(places), compiled, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "name, at_minus_2, at_2, kinks",
+    [
+        ("silu", -2 / (1 + math.exp(2)), 2 / (1 + math.exp(-2)), ()),
+        ("elu", math.exp(-2) - 1, 2.0, ()),
+        ("leaky-relu", -0.02, 2.0, (0.0,)),
+        ("abs", 2.0, 2.0, (0.0,)),
+        ("sin", -math.sin(2), math.sin(2), ()),
+    ],
+)
+def test_activations_that_networks_use_have_names(name, at_minus_2, at_2, kinks):
+    named = activation(name)
+    assert np.asarray(named.function(np.array([-2.0, 2.0]))) == pytest.approx([at_minus_2, at_2], rel=1e-6)
+    assert named.kinks == kinks

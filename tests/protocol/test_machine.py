@@ -1,8 +1,11 @@
 """What limen knows of the machine and of time: memory from the system's own files, time left from what has come."""
 
+import subprocess
+import sys
+
 import pytest
 
-from limen.machine import memory
+from limen.machine import interruption, memory
 from limen.machine.pace import Pace
 from limen.problem import InputError
 
@@ -62,3 +65,51 @@ def test_start_up_and_compilation_are_not_pace():
     assert pace.seconds_left(0) == 0.0
     clock[0] += 9.0
     assert pace.seconds_left(100) == pytest.approx(100.0), "a stop is noticed"
+
+
+LOST_IN_A_CALLBACK = """
+import gc, os, signal, sys, time
+from limen.machine.interruption import listen
+
+listen()
+if "plain" in sys.argv:
+    sys.unraisablehook = sys.__unraisablehook__
+sent = []
+
+def callback(phase, told):
+    # Python cannot raise from here: an exception is dropped.
+    if not sent:
+        sent.append(phase)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+
+gc.callbacks.append(callback)
+gc.collect()
+assert sent
+try:
+    time.sleep(2.0)
+    print("went on")
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.parametrize(("words", "said"), [([], "stopped"), (["plain"], "went on")])
+def test_a_wish_to_stop_that_python_drops_is_said_again(words, said):
+    command = [sys.executable, "-c", LOST_IN_A_CALLBACK, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60.0)
+    assert done.stdout.strip() == said and ("Exception ignored" in done.stderr) == bool(words)
+
+
+def test_compiled_code_that_drops_a_wish_to_stop_prints_nothing(capsys):
+    interruption._uncaught(interruption.Stopped, interruption.Stopped(2), None)
+    assert capsys.readouterr().err == ""
+    interruption._uncaught(ValueError, ValueError("two"), None)
+    assert capsys.readouterr().err == "ValueError: two\n"
+
+
+def test_little_memory_is_given_without_asking(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
+    memory.check_memory("a small sample", memory.UNASKED, "take a smaller d")
+    with pytest.raises(InputError, match="needs 0.0301 GB of memory, and 0 GB are free"):
+        memory.check_memory("a sample", 1.003 * memory.UNASKED, "take a smaller d")

@@ -39,6 +39,7 @@ from limen import InputError
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=0), "seeds must be"),
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=1, colour=3), "colour is not an option of"),
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=1, simulator="x"), "simulator must be one of"),
+        (lambda: limen.predict(_problem(), 2, theory=np.arange(3)), "theory must be the name of one or a limen.Method"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence(make, words):

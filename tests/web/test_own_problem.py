@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -14,14 +15,7 @@ from limen.problem.files.template import FAMILIES, template
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RIDGE = 'type = "Ridge"\nratio = 0.5\nnoise = 0.3\n'
-OWN = """\
-type = "TwoLayer"
-samples_per_dim = 4.0
-loss = "log(1 + (y - f)**2)"
-target = { formula = "z1*z2 + 0.3*z3", noise = 0.05 }
-network = { width = 3, activation = "tanh" }
-algorithm = { type = "GradientDescent", step = 0.5, momentum = 0.8 }
-"""
+OWN = (Path(__file__).parents[1] / "own_problem.toml").read_text()
 
 
 def check(visitor, problem, changes=None):

@@ -9,7 +9,12 @@ from playwright.sync_api import expect, sync_playwright
 
 import limen
 from limen.experiments.own_problem import OwnProblem
+from limen.storage import FileStore
 from limen.sweeps.in_process import InProcess
+from limen.web.answers import Cancelled
+from limen.web.limits import Limits
+from limen.web.questions.answered import answer_question
+from limen.web.questions.asked import question_task
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 RIDGE = 'type = "Ridge"\nratio = 0.5\nnoise = 0.3\n'
@@ -36,9 +41,34 @@ def answer(visitor, *asked, **more):
     return visitor.follow(begun.json()["run"])
 
 
-def test_a_grid_of_theory_has_the_numbers_of_python_and_tells_how_far_it_is(visitor):
+def test_a_grid_tells_how_far_it_is(tmp_path):
+    """Asked of the worker itself: on the page, progress that a newer event replaces is forgotten."""
+    asked = {"kind": "grid", "experiment": "problem", "settings": {"axes": [NOISE]}}
+    asked["parameters"] = {"problem": RIDGE, "times": 2.0, "d": 30}
+    told = []
+    task = question_task(asked, Limits())
+    answer_question(task, FileStore(tmp_path), lambda kind, body: told.append((kind, json.loads(body))), lambda: False)
+    assert [kind for kind, _ in told] == [*["seeds"] * (len(told) - 1), "done"]
+    progress = [(event["done"], event["total"]) for _, event in told[:-1]]
+    # Every point is told of, one after the other, and the last word before the answer is that all are done.
+    assert sorted(progress) == progress and set(progress) == {(1, 3), (2, 3), (3, 3)}
+
+
+def test_a_grid_that_is_no_longer_wanted_stops(tmp_path):
+    task = question_task(
+        {"kind": "grid", "experiment": "problem", "settings": {"axes": [NOISE]}, "parameters": {"problem": RIDGE}},
+        Limits(),
+    )
+    told = []
+    with pytest.raises(Cancelled):
+        answer_question(task, FileStore(tmp_path), lambda kind, body: told.append(kind), lambda: True)
+    assert not told
+
+
+def test_a_grid_of_theory_has_the_numbers_of_python(visitor):
     events = answer(visitor, "grid", {"axes": [NOISE]})
-    assert any(kind == "seeds" and told["total"] == 3 for kind, told in events) or events[-1][0] == "done"
+    assert all(told["done"] <= told["total"] == 3 for kind, told in events if kind == "seeds")
+    assert events[-1][0] == "done"
     done = events[-1][1]
     assert "3 of 3 points done" in done["text"]
     line = next(trace for trace in done["figure"]["panels"][0]["data"] if trace["type"] == "scatter")

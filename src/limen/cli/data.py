@@ -7,7 +7,7 @@ import click
 
 @click.command(name="data")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--target", default=None, help="column to be learned, by name or number")
+@click.option("--target", default=None, help="column to be learnt, by name or number")
 @click.option(
     "--model",
     type=click.Choice(["ridge", "kernel", "random-features", "ntk"]),

@@ -63,7 +63,7 @@ def learning_curves(
         printed.add_row(*cells)
     console.print(printed)
     console.print(
-        f"{theory.status} Half mean squares; inputs of variance 1, numbers to be learned too, a coordinate per class."
+        f"{theory.status} Half mean squares; inputs of variance 1, numbers to be learnt too, a coordinate per class."
     )
     console.print(f"figure: {files['figure']}", soft_wrap=True)
 

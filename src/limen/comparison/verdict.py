@@ -176,9 +176,8 @@ def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
     if broken is not None and broken.measured.broken is not None:
         who, at = broken.measured.broken
         place = _place_words(broken.measured.place(at))
-        verb = "are" if who.endswith("runs") else "is"
         return (
-            f"Theory disagrees with simulation at {where}: {broken.name} of {who} {verb} not finite"
+            f"Theory disagrees with simulation at {where}: {broken.name} of {who} is not finite"
             f"{f' at {place}' if place else ''}, and the other witness is."
         )
     wrong = max((v for v in variables if v.verdict == "disagrees"), key=lambda v: v.deviation - v.allowance - v.band)

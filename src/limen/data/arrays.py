@@ -35,7 +35,7 @@ class Arrays:
 
 
 def checked_inputs(X: ArrayLike) -> tuple[Floats, int]:
-    """Columns of mean 0 and variance 1, constant ones left out and counted; what cannot be learned from is refused."""
+    """Columns of mean 0 and variance 1, constant ones left out and counted; what cannot be learnt from is refused."""
     try:
         raw = np.asarray(X)
     except ValueError:

@@ -36,7 +36,7 @@ class Table:
 def load(path: str | os.PathLike[str], target: str | int | None = None) -> Table:
     """Reads a table from `.csv`, `.npz` or `.parquet`, at most 1 GB, arrays unpacked.
 
-    `target` names the column to be learned (or its number, from 0). A `.npz` with arrays `X` and `y` needs none. Other
+    `target` names the column to be learnt (or its number, from 0). A `.npz` with arrays `X` and `y` needs none. Other
     columns must be numbers: one that holds text is refused by name.
     """
     file = Path(path)
@@ -116,7 +116,7 @@ def _from_arrays(name: str, source: Path | BytesIO, target: str | int | None, mo
 
 def _column(names: list[str], target: str | int | None) -> int:
     if target is None:
-        raise InputError(f"target must name the column to be learned, one of {_listed(names)}.")
+        raise InputError(f"target must name the column to be learnt, one of {_listed(names)}.")
     if str(target) in names:
         return names.index(str(target))
     if str(target).isdigit() and int(target) < len(names):

@@ -70,11 +70,38 @@ class Experiment(Spec):
     def train(self, seed: int) -> Findings:
         """One finite-size run."""
 
+    def first_look(self) -> tuple[Self, Findings] | None:
+        """What `predict` says in a fraction of its time, and the experiment that draws it; None where it is quick.
+
+        From fewer paths, runs or cases, a larger tolerance, an earlier end.
+        """
+        return None
+
     @final
     def theory(self, seeds: tuple[int, ...] = ()) -> Result:
         """The prediction as a result."""
         own = (seeds or tuple(range(self.default_seeds))) if self.paired else ()
         return self._answered("theory", lambda: self.predict(seeds), own)
+
+    @final
+    def preliminary(self) -> tuple[Self, Result] | None:
+        """The first look as a result that calls itself preliminary; it is shown while the theory is computed."""
+        try:
+            looked = self.first_look()
+        except InputError:
+            # What is coarser may be out of bounds; the theory itself says what is wrong, if anything.
+            return None
+        if looked is None:
+            return None
+        drawn, found = looked
+        said = replace(found, status=f"preliminary ({found.status.rstrip('.')}); the theory itself follows.")
+        return drawn, drawn._answered("theory", lambda: said, ())
+
+    @final
+    def coarser(self, **fields: Any) -> tuple[Self, Findings] | None:
+        """A first look with other values of some fields; None where they are its own already."""
+        other = self.model_copy(update=fields)
+        return None if other == self else (other, other.predict())
 
     @final
     def simulate(self, seed: int) -> Result:

@@ -1,7 +1,7 @@
 """A problem of the user's own as an experiment: predicted, trained, compared, swept, drawn, stored as any other."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -12,6 +12,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure
 from limen.experiments.number import Number, over_seeds
 from limen.method import Method, choose
+from limen.problem.algorithms import GradientFlow
 from limen.problem.changes import changed, parameters
 from limen.problem.spec import InputError, Spec, from_description, nested_tuple
 from limen.problem.starts import RandomStart
@@ -21,6 +22,8 @@ from limen.verbs import predict, simulate
 
 Options = tuple[tuple[str, Any], ...]
 LAST, MOST_NUMBERS = "at the end", 8
+# The part of the time that a first look at an exact flow covers.
+BEGINNING = 0.25
 
 
 def _as_problem(value: Any) -> Any:
@@ -111,6 +114,17 @@ class OwnProblem(Experiment):
         if self.paired:
             options |= {"d": self.size, "seeds": seeds or tuple(range(self.default_seeds))}
         return predict(self.problem, self.times, self.theory_name, **options).findings
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        method = self._theory()
+        if self.paired:
+            return None
+        if method.coarse:
+            return self.coarser(theory_options=tuple({**method.coarse, **dict(self.theory_options)}.items()))
+        if isinstance(getattr(self.problem, "algorithm", None), GradientFlow) and isinstance(self.times, float):
+            # Steps of a flow that is followed exactly go with the time: its beginning is cheap.
+            return self.coarser(times=BEGINNING * self.times)
+        return None
 
     def train(self, seed: int) -> Findings:
         options = dict(self.simulator_options)

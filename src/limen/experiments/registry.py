@@ -25,6 +25,7 @@ PLACES = {
     "neural-tangent": "kernel.tangent.neural_tangent:NeuralTangent",
     "ntk-convergence": "kernel.tangent.ntk_convergence:NTKConvergence",
     "linearized-training": "kernel.tangent.linearized_training:LinearizedTraining",
+    "lazy-constants": "kernel.tangent.lazy_constants:LazyConstantsExperiment",
     "lazy-training": "kernel.tangent.lazy_training:LazyTraining",
     "gd-dmft": "descent.gd_dmft:GradientDescentMeanField",
     "hard-directions": "thresholds.hard_directions:HardDirections",

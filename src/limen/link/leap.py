@@ -51,6 +51,16 @@ def leap(target: Any, kind: Literal["information", "generative"] = "information"
 
 
 @lru_cache(maxsize=64)
+def first_degree(target: Target) -> float:
+    r"""The least $\ell\ge1$ with $E[He_\ell(z)\,y]\ne0$: the information exponent of a link of several directions.
+    Infinite if there is none up to degree 6; points and tests are those of `leap`."""
+    known = np.zeros((target.latents, 0))
+    points = staircase_points(target.model_copy(update={"noise": 0.0}), known, _information_statistics)
+    degrees = range(1, LARGEST_LEAP + 1)
+    return next((degree for degree in degrees if staircase_step(points, known, degree).directions.shape[1]), np.inf)
+
+
+@lru_cache(maxsize=64)
 def _largest(target: Target, statistics: Statistics) -> float:
     known, angle, largest = np.zeros((target.latents, 0)), 0.0, 0
     while known.shape[1] < target.latents and _enters(target, complement(known)):

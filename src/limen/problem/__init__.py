@@ -14,6 +14,7 @@ from limen.problem.algorithms import (
 from limen.problem.families.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
 from limen.problem.families.linear_models import RandomFeatures, Ridge
 from limen.problem.families.mixtures import GaussianMixture, XorMixture
+from limen.problem.families.multi_index import MultiIndex
 from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.problem.families.self_attention import FeedForward, SelfAttention
 from limen.problem.families.two_layer import TwoLayer
@@ -38,6 +39,7 @@ __all__ = [
     "InputError",
     "Inputs",
     "Loss",
+    "MultiIndex",
     "Network",
     "OnePassSGD",
     "OnlinePCA",

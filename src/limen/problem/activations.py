@@ -20,6 +20,11 @@ NAMED = {
     "tanh": "tanh(z)",
     "sigmoid": "sigmoid(z)",
     "softplus": "softplus(z)",
+    "silu": "z*sigmoid(z)",
+    "elu": "relu(z) + exp(-relu(-z)) - 1",
+    "leaky-relu": "relu(z) - 0.01*relu(-z)",
+    "abs": "abs(z)",
+    "sin": "sin(z)",
     "linear": "z",
     "square": "z**2",
 }
@@ -107,8 +112,9 @@ def activation(
     name: str | None = None,
     kinks: tuple[float, ...] | None = None,
 ) -> Activation:
-    """An activation from a name (`relu gelu erf saad-solla tanh sigmoid softplus linear square hermite:k`),
-    a formula in `z`, orthonormal Hermite coefficients, or an elementwise JAX function.
+    """An activation from a name (`relu gelu erf saad-solla tanh sigmoid softplus silu elu leaky-relu abs sin linear
+    square hermite:k`; `leaky-relu` has the slope .01, `elu` the scale 1), a formula in `z`, orthonormal Hermite
+    coefficients, or an elementwise JAX function.
 
     A function goes by its own name or by `name`; `kinks` are the places where it bends or jumps, found by looking where
     they are not given. It is stored by name and source text."""

@@ -12,8 +12,8 @@ converted:
 | `epsilon` of `Adam`, `smoothing` of `SignDescent` | $\epsilon$ | $\epsilon/\sqrt d$ |
 | `weight_decay` of `Adam` | $\lambda$ | $\lambda\sqrt d$ (the decay of a step, $\eta\lambda$, is the same) |
 
-The second layer's entries and gradients are of order one as they are: where it is trained the same rule moves it, with
-the numbers as given here.
+The entries and gradients of second layer and biases are of order one as they are: where they are trained the same rule
+moves them, with the numbers as given here.
 
 **Batches.** With `batch_fraction` $b<1$ a step sees $bn$ of the $n$ samples. `replacement=True`: every step draws its
 samples anew, all different, independently of the steps before. `replacement=False`: epochs; each takes a new random
@@ -50,7 +50,7 @@ class GradientDescent(Spec):
 
     `step` is $\eta$, a number or a formula in `t`, the steps done before (`"0.5/(1 + t/20)"`); `weight_decay`
     $\lambda$, on the first layer; `spherical` puts every neuron back on its sphere after each step. A trained second
-    layer takes the same step.
+    layer takes the step $\epsilon_a\eta$, $\epsilon_a$ being `second_layer_ratio`; trained biases take $\eta$.
 
     `momentum` $\beta$ (heavy ball): $u\leftarrow\beta u-\eta(\nabla\hat R+\lambda\theta)$, $\theta\leftarrow\theta+u$;
     with `nesterov` $\theta\leftarrow\theta+\beta u-\eta(\nabla\hat R+\lambda\theta)$. `batch_fraction` and
@@ -60,6 +60,7 @@ class GradientDescent(Spec):
     step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
     weight_decay: float = Field(0.0, ge=0.0, description="decay of the first layer")
     spherical: bool = Field(False, description="put every neuron back on its sphere after each step")
+    second_layer_ratio: float = Field(1.0, ge=0.0, description="step of a trained second layer over that of the first")
     momentum: Memory = Field(0.0, description="heavy-ball momentum")
     nesterov: bool = Field(False, description="Nesterov's form of momentum")
     batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")
@@ -248,6 +249,8 @@ def beyond_plain(algorithm: GradientDescent) -> str | None:
         return f"it needs a constant step, got {rate_label(algorithm.step)!r}."
     if algorithm.momentum:
         return f"it needs momentum 0, got {algorithm.momentum:g}."
+    if algorithm.second_layer_ratio != 1.0:
+        return f"it needs second_layer_ratio 1, got {algorithm.second_layer_ratio:g}."
     if algorithm.batch_fraction < 1.0:
         return f"it needs the whole sample at each step, got batch_fraction {algorithm.batch_fraction:g}."
     return None

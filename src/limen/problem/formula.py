@@ -95,6 +95,8 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
             if name not in variables and name not in CONSTANTS:
                 if name in ("x", "x1", "y", "t", "u"):
                     raise refuse(f"unknown name {name!r}: the variable is called {variables[0]}")
+                if name in FUNCTIONS:
+                    raise refuse(f"a function needs its argument: write {name}({variables[0]})")
                 raise refuse(f"unknown name {name!r} (allowed: {_listed((*variables, *CONSTANTS))})")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             check(operand)

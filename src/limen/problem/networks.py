@@ -13,8 +13,9 @@ PerNeuron = Annotated[float | tuple[float, ...], BeforeValidator(nested_tuple)]
 class Network(Spec):
     r"""$f(x)=\frac1m\sum_{j\le m}a_j\,\sigma(\langle\theta_j,x\rangle+b_j)$, always with $1/m$.
 
-    `second_layer` ($a$) and `bias` ($b$, never trained) are one number or one per neuron;
-    `initial_norm` is $|\theta_j(0)|$. Lazy initialisation is `second_layer=gamma*sqrt(width)`.
+    `second_layer` ($a$) and `bias` ($b$) are one number or one per neuron, where training starts; `initial_norm` is
+    $|\theta_j(0)|$. `train_second_layer` and `train_bias` (descent on a fixed sample only) say whether they move. Lazy
+    initialisation is `second_layer=gamma*sqrt(width)`.
     """
 
     width: int = Field(gt=0, le=1_000_000, description="number m of neurons")
@@ -22,9 +23,10 @@ class Network(Spec):
         description="activation: a name or a formula in z"
     )
     second_layer: PerNeuron = Field(1.0, description="weights a of the second layer: one number, or one per neuron")
-    bias: PerNeuron = Field(0.0, description="biases b, never trained: one number, or one per neuron")
+    bias: PerNeuron = Field(0.0, description="biases b: one number, or one per neuron")
     initial_norm: float = Field(1.0, gt=0.0, description="length of every neuron at the start")
     train_second_layer: bool = Field(False, description="whether the second layer is trained")
+    train_bias: bool = Field(False, description="whether the biases are trained, by descent on a fixed sample")
 
     @model_validator(mode="after")
     def _check(self) -> "Network":
@@ -47,6 +49,7 @@ def network(
     bias: Any = 0.0,
     initial_norm: float = 1.0,
     train_second_layer: bool = False,
+    train_bias: bool = False,
 ) -> Network:
     r"""A two-layer network $\frac1m\sum_ja_j\sigma(\langle\theta_j,x\rangle+b_j)$; see `Network`."""
     return Network(
@@ -56,4 +59,5 @@ def network(
         bias=bias,
         initial_norm=initial_norm,
         train_second_layer=train_second_layer,
+        train_bias=train_bias,
     )

@@ -219,8 +219,9 @@ def expand(text: str) -> str:
     return re.sub(r"\bz\b", "z1", text)
 
 
+@lru_cache(maxsize=256)
 def syntax_tree(text: str) -> ast.expr:
-    """The checked formula behind a name or a formula."""
+    """The checked formula behind a name or a formula; one tree for all, to be read only."""
     if text in NAMED or text.partition(":")[0] in FAMILIES:
         return formulas.parse(expand(text), _VARIABLES)
     try:

@@ -46,27 +46,33 @@ class LatentPoints(NamedTuple):
 
 
 @in_double
-def population_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> Losses:
+def population_losses(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray | None = None
+) -> Losses:
     r"""Test loss $E\,\ell(y,f)$ with label noise and excess risk without the additive noise, on fresh Gaussian inputs.
 
-    Shapes: `overlap` (time, m, k), `gram` (time, m, m), `second_layer` (time, m). Square loss: $10^{-7}$ of
+    Shapes: `overlap` (time, m, k), `gram` (time, m, m), `second_layer` (time, m), and `bias` (time, m) where it was
+    trained. Square loss: $10^{-7}$ of
     $E h^2+E f^2$ for one latent coordinate, and for two where the link is smooth or bends along the axes; some
     $10^{-5}$ otherwise, by sets of scrambled Sobol points. Times at which training has diverged give infinities or NaN.
     """
     finite = np.isfinite(gram).all(axis=(1, 2)) & np.isfinite(overlap).all(axis=(1, 2))
-    finite &= np.isfinite(second_layer).all(axis=1)
+    if bias is None:
+        bias = np.repeat([problem.network.per_neuron("bias")], len(gram), axis=0)
+    finite &= np.isfinite(second_layer).all(axis=1) & np.isfinite(bias).all(axis=1)
     test, excess, error = np.full(len(gram), np.nan), np.full(len(gram), np.nan), 0.0
     if finite.any():
         route = _square if problem.loss.name == "square" else _general
-        parts = (part[finite] for part in (overlap, gram, second_layer))
+        parts = (part[finite] for part in (overlap, gram, second_layer, bias))
         test[finite], excess[finite], error = route(problem, *parts)
     return Losses(test, excess, error)
 
 
-def _square(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> Losses:
+def _square(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray
+) -> Losses:
     target, network = problem.target, problem.network
     (times, m), activation = second_layer.shape, network.activation
-    bias = np.asarray(network.per_neuron("bias"), dtype=float)
     size = np.sqrt(np.einsum("tjj->tj", gram))
     power, cross, latent_error = _with_labels(problem, overlap, size, bias)
     first, second = np.triu_indices(m)
@@ -75,17 +81,17 @@ def _square(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_lay
         correlation = gram[:, first, second] / np.maximum(size[:, first] * size[:, second], 1e-300)
         items = (
             size[:, first].ravel(),
-            np.tile(bias[first], times),
+            bias[:, first].ravel(),
             size[:, second].ravel(),
-            np.tile(bias[second], times),
+            bias[:, second].ravel(),
             np.clip(correlation, -1.0, 1.0).ravel(),
         )
         kinks = activation.breakpoints
         pairs = joint_means(_both(activation.function), (kinks, kinks), items).reshape(times, -1)
         squares, error = np.sum(weights * pairs, axis=1), latent_error
     else:
-        parts = (jnp.asarray(_root(gram)), jnp.asarray(second_layer))
-        sets = np.asarray(_output_squares(activation.function, jnp.asarray(_sets(m)), jnp.asarray(bias), parts))
+        parts = (jnp.asarray(_root(gram)), jnp.asarray(second_layer), jnp.asarray(bias))
+        sets = np.asarray(_output_squares(activation.function, jnp.asarray(_sets(m)), parts))
         squares, error = sets.mean(axis=1), latent_error + _error(sets.T)
     excess = 0.5 * power - np.einsum("tj,tj->t", second_layer, cross) / m + 0.5 * squares
     excess = np.maximum(excess, 0.0)
@@ -101,7 +107,7 @@ def _with_labels(
     if k == 1 and not target.uses_inner_noise:
         correlation = np.clip(overlap[:, :, 0] / np.maximum(size, 1e-300), -1.0, 1.0).ravel()
         ones = np.ones(times * m)
-        items = (ones, 0.0 * ones, size.ravel(), np.tile(bias, times), correlation)
+        items = (ones, 0.0 * ones, size.ravel(), bias.ravel(), correlation)
         kinks = (target.breakpoints, activation.breakpoints)
         cross = joint_means(_labelled(target.function, activation.function), kinks, items).reshape(times, m)
         nodes, weights = _line(target.breakpoints)
@@ -115,7 +121,7 @@ def _with_labels(
     weighted = latent.weights * latent.labels
     for t in range(times):
         for j in range(m):
-            known = latent.points[:, :, :k] @ overlap[t, j] + bias[j]
+            known = latent.points[:, :, :k] @ overlap[t, j] + bias[t, j]
             spline = _answer_table(activation.function, kinks, known, rest[t, j])
             cross[t, j] = np.sum(weighted * spline(known), axis=1)
     error = 0.5 * _error(power[:, None]) + _error(np.moveaxis(cross, 2, 0))
@@ -184,27 +190,26 @@ def _labels(target: Target, points: np.ndarray) -> np.ndarray:
     return np.asarray(target.function(points[..., :k], inner), dtype=float)
 
 
-def _general(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> Losses:
+def _general(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray
+) -> Losses:
     target, network = problem.target, problem.network
     functions = (network.activation.function, target.function, problem.loss.function)
-    bias = np.asarray(network.per_neuron("bias"), dtype=float)
     if network.width == target.latents == 1 and not target.uses_inner_noise:
         size, ones = np.sqrt(gram[:, 0, 0]), np.ones(len(gram))
         correlation = np.clip(overlap[:, 0, 0] / np.maximum(size, 1e-300), -1.0, 1.0)
         # The field is the outer variable: activations cost more than links and are then needed along a line only.
-        items = (size, bias[0] * ones, ones, 0.0 * ones, correlation, second_layer[:, 0])
+        items = (size, bias[:, 0], ones, 0.0 * ones, correlation, second_layer[:, 0])
         kinks = (network.activation.breakpoints, target.breakpoints)
         found = joint_means(_losses_of(functions, float(target.noise)), kinks, items)
         return Losses(found[:, 0], found[:, -1], 0.0)
     noisy = target.noise > 0.0
     points = _sets(network.width + target.latents + int(target.uses_inner_noise) + int(noisy))
     parts = tuple(
-        jnp.asarray(part) for part in (overlap, _root(gram - overlap @ np.swapaxes(overlap, 1, 2)), second_layer)
+        jnp.asarray(part) for part in (overlap, _root(gram - overlap @ np.swapaxes(overlap, 1, 2)), second_layer, bias)
     )
     sets = np.asarray(
-        _sampled_losses(
-            functions, target.uses_inner_noise, jnp.asarray(points), jnp.asarray(target.noise), jnp.asarray(bias), parts
-        )
+        _sampled_losses(functions, target.uses_inner_noise, jnp.asarray(points), jnp.asarray(target.noise), parts)
     )
     test, excess = sets.mean(axis=2).T
     return Losses(test, excess, _error(sets.transpose(2, 0, 1)))
@@ -258,17 +263,16 @@ def _losses_of(functions: tuple[Callable[..., Any], ...], noise: float) -> Calla
 
 
 @partial(jax.jit, static_argnums=0)
-def _output_squares(activation: Any, points: jax.Array, bias: jax.Array, parts: tuple[jax.Array, ...]) -> jax.Array:
-    def at_time(part: tuple[jax.Array, jax.Array]) -> jax.Array:
-        return jnp.mean((activation(points @ part[0].T + bias) @ part[1] / len(bias)) ** 2, axis=-1)
+def _output_squares(activation: Any, points: jax.Array, parts: tuple[jax.Array, ...]) -> jax.Array:
+    def at_time(part: tuple[jax.Array, ...]) -> jax.Array:
+        root, second, bias = part
+        return jnp.mean((activation(points @ root.T + bias) @ second / len(bias)) ** 2, axis=-1)
 
     return jax.lax.map(at_time, parts)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _sampled_losses(
-    functions: Any, inner_noise: bool, points: jax.Array, noise: jax.Array, bias: jax.Array, parts: Any
-) -> jax.Array:
+def _sampled_losses(functions: Any, inner_noise: bool, points: jax.Array, noise: jax.Array, parts: Any) -> jax.Array:
     activation, link, loss = functions
     m, k = parts[0].shape[1:]
     z, own = points[..., :k], points[..., k : k + m]
@@ -276,7 +280,7 @@ def _sampled_losses(
     noisy = clean + jnp.sqrt(noise) * points[..., -1]
 
     def at_time(part: tuple[jax.Array, ...]) -> jax.Array:
-        overlap, root, second = part
+        overlap, root, second, bias = part
         output = activation(z @ overlap.T + own @ root.T + bias) @ second / m
         return jnp.stack([jnp.mean(loss(noisy, output), axis=-1), jnp.mean(loss(clean, output), axis=-1)])
 

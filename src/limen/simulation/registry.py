@@ -31,6 +31,7 @@ SIMULATORS = Registry(
     ("limen.simulation.attention.self_attention:attention_particles", ("SelfAttention",)),
     ("limen.simulation.effective.spherical_sgd:spherical_sgd", SPHERICAL),
     (SPHERICAL_CHAIN, SPHERICAL),
+    ("limen.simulation.effective.stiefel_sgd:stiefel_sgd", ("MultiIndex",)),
     ("limen.simulation.effective.tensor_sgd:tensor_sgd", ("SpikedTensor",)),
     (TENSOR_CHAIN, ("SpikedTensor",)),
     ("limen.simulation.effective.mixture_training:xor_sgd", ("XorMixture",)),

@@ -16,16 +16,18 @@ MOST_CORRELATIONS = 4e6
 
 
 class Observables(NamedTuple):
-    r"""Overlaps $\theta_j\cdot\theta_{*r}$ (m, k), Gram matrix $\theta_j\cdot\theta_l$ (m, m), second layer (m,)."""
+    r"""Overlaps $\theta_j\cdot\theta_{*r}$ (m, k), Gram matrix $\theta_j\cdot\theta_l$ (m, m), second layer (m,), and
+    biases (m,) where they are trained, else None."""
 
     overlap: jax.Array
     gram: jax.Array
     second_layer: jax.Array
+    bias: jax.Array | None = None
 
 
 def observe(weights: Weights, frame: jax.Array) -> Observables:
     """The observables of given weights; `frame` (k, d) holds the latent directions."""
-    return Observables(weights.first @ frame.T, weights.first @ weights.first.T, weights.second)
+    return Observables(weights.first @ frame.T, weights.first @ weights.first.T, weights.second, weights.bias)
 
 
 def check_keep(keep: str, times: int, width: int, d: int) -> bool:
@@ -75,9 +77,9 @@ def training_dataset(
 
     `fields` holds the covariances of the fields of a fresh input where they are not the overlaps themselves.
     """
-    overlap, gram, second_layer = (np.asarray(part, dtype=float) for part in observables)
-    test, excess, error = population_losses(problem, *(np.asarray(part, dtype=float) for part in fields or observables))
-    return xr.Dataset(
+    overlap, gram, second_layer, bias = map(_plain, observables)
+    test, excess, error = population_losses(problem, *map(_plain, fields or observables))
+    dataset = xr.Dataset(
         {
             "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),
             "gram": (("seed", "time", "neuron", "neuron2"), gram[None]),
@@ -88,6 +90,11 @@ def training_dataset(
         coords={"time": times, "seed": [seed]},
         attrs={"d": d, "loss_error": error},
     )
+    return dataset if bias is None else dataset.assign(bias=(("seed", "time", "neuron"), bias[None]))
+
+
+def _plain(part: Any) -> Any:
+    return None if part is None else np.asarray(part, dtype=float)
 
 
 def stayed_finite(dataset: xr.Dataset) -> bool:

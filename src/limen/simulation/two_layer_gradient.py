@@ -15,10 +15,11 @@ BLOCK_BYTES = 2 * 1024 * 1024
 
 
 class Weights(NamedTuple):
-    """What training moves: first layer (m, d) and second layer (m,)."""
+    """What training moves: first layer (m, d), second layer (m,), and biases (m,) where they are trained, else None."""
 
     first: jax.Array
     second: jax.Array
+    bias: jax.Array | None = None
 
 
 class Functions(NamedTuple):
@@ -42,20 +43,22 @@ def loss_and_gradient(
     Rows whose `counts` is 0 are left out.
 
     With fields $v_{ij}=\langle\theta_j,x_i\rangle+b_j$ and $r_i=\ell'(y_i,f(x_i))/m$ the gradients are
-    $\nabla_{\theta_j}=\sum_iF_{ij}x_i$, $F_{ij}=r_ia_j\sigma'(v_{ij})$, and $\nabla_{a_j}=\sum_ir_i\sigma(v_{ij})$.
+    $\nabla_{\theta_j}=\sum_iF_{ij}x_i$, $F_{ij}=r_ia_j\sigma'(v_{ij})$, and $\nabla_{a_j}=\sum_ir_i\sigma(v_{ij})$, and
+    of biases that are trained (those of `weights`, in place of `bias`) $\nabla_{b_j}=\sum_iF_{ij}$.
     Two products of $2nmd$ operations each.
     """
     m = weights.first.shape[0]
     # Both products are written as XLA on CPU computes them fast: no transposed copy of the weights (with a sum behind
     # it, x @ W.T costs twice the step for one sample), and F.T @ x, ten times faster than x.T @ F for tall x.
-    fields = jnp.einsum("nd,md->nm", x, weights.first) + bias
+    fields = jnp.einsum("nd,md->nm", x, weights.first) + (bias if weights.bias is None else weights.bias)
     values, slopes = jax.jvp(functions.activation, (fields,), (jnp.ones_like(fields),))
     output = values @ weights.second / m
     residual, losses = functions.slope(y, output) / m, functions.loss(y, output)
     if counts is not None:
         residual, losses = counts * residual, counts * losses
     factors = residual[:, None] * slopes * weights.second
-    return losses.sum(), Weights(factors.T @ x, residual @ values)
+    shift = None if weights.bias is None else factors.sum(axis=0)
+    return losses.sum(), Weights(factors.T @ x, residual @ values, shift)
 
 
 def risk_and_gradient(

@@ -22,6 +22,7 @@ THEORIES = Registry(
         "limen.theory.effective.effective_ode:effective_ode",
         ("SingleIndex", "OnlinePCA", "BinaryMixture", "SpikedTensor"),
     ),
+    ("limen.theory.effective.stiefel_flow:stiefel_flow", ("MultiIndex",)),
     ("limen.theory.effective.mixtures.xor_flow:xor_flow", ("XorMixture",)),
     ("limen.theory.effective.mixtures.mixture_flow:mixture_flow", ("GaussianMixture",)),
 )

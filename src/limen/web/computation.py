@@ -52,9 +52,11 @@ class Computation:
         return sum(len(event.body) for event in self.events)
 
     def tell(self, kind: str, body: bytes = b"{}") -> None:
-        """Adds an event. Progress that a newer one replaces is forgotten."""
+        """Adds an event. Progress that a newer one replaces is forgotten, and a first look when the theory is there."""
         if self.over:
             return
+        if kind in ("theory", *LAST):
+            self.events = [event for event in self.events if event.kind != "preliminary"]
         if kind in ("queued", "seeds", *LAST):
             # A newer progress without a picture must not take away the last picture.
             keep = kind == "seeds" and b'"figure"' not in body

@@ -28,6 +28,10 @@ from limen.web.thumbnail import thumbnail
 
 # A theory that follows the simulation's own starts is first shown for so many of them, to answer a slider at once.
 PREVIEWED_STARTS = 4
+# A theory that takes longer than this, in seconds, is preceded by a coarse one.
+LONG = 1.0
+# How long theories took in this process, by what decides it; of a new kind nothing is known.
+_seconds: dict[tuple[Any, ...], float] = {}
 THUMBNAIL_SEEDS = (0, 1)
 REDRAW_EVERY = 0.3
 FIGURES = ("figure.svg", "figure.png", "figure.pdf")
@@ -42,7 +46,7 @@ def perform(task: dict[str, Any], send: Send, stop_asked: Asked) -> None:
             if task["seeds"]:
                 _run(experiment, tuple(range(task["seeds"])), task["threads"], send, stop_asked)
             else:
-                _preview(experiment, send)
+                _preview(experiment, send, stop_asked)
         case "data":
             send("file", as_json(data_answer(task)))
         case "question":
@@ -75,21 +79,34 @@ def _store() -> FileStore:
     return FileStore()
 
 
-def _preview(experiment: Experiment, send: Send) -> None:
-    """Theory alone."""
+def _preview(experiment: Experiment, send: Send, stop_asked: Asked) -> None:
+    """Theory alone; who has moved a slider since the first look has no need of the rest."""
     seeds = tuple(range(min(PREVIEWED_STARTS, experiment.default_seeds))) if experiment.paired else ()
     key = address(spec_of(experiment), "theory", seeds)
     began = time.perf_counter()
     theory = _store().get([key]).get(key)
     computed = theory is None
     if theory is None:
+        _first_look(experiment, send)
+        if stop_asked():
+            raise Cancelled
         theory = experiment.theory(seeds)
+        _seconds[type(experiment), experiment.structure()] = time.perf_counter() - began
     told = {"seconds": time.perf_counter() - began, "key": key}
     send("theory", as_json({**_picture(experiment, theory), **told}))
     # After the answer is on its way: writing to disk takes longer than many a closed form.
     if computed:
         _store().put({key: theory})
     send("done", b"{}")
+
+
+def _first_look(experiment: Experiment, send: Send) -> None:
+    """A coarse curve, unless the last theory like this one was as quick."""
+    if _seconds.get((type(experiment), experiment.structure()), LONG) < LONG:
+        return
+    found = experiment.preliminary()
+    if found is not None:
+        send("preliminary", as_json({**_picture(*found), "preliminary": True}))
 
 
 def _run(experiment: Experiment, seeds: tuple[int, ...], threads: int, send: Send, stop_asked: Asked) -> None:

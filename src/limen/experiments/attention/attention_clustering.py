@@ -41,7 +41,7 @@ class AttentionClustering(Experiment):
     What to see: a sharp boundary along the curve, and cosines that wait and then rise. At finite $d$ the cosines
     scatter by $d^{-1/2}$ and the wait is shorter by about $e^{-\beta^2/(2d)}$. That leading correction (dashed), not
     the limit, is what the hitting times of the particles are compared with. It is heuristic: at $d=512$ and $n=32$, 256
-    systems lie 0.3 % above it at $\beta=3.5$ and 0.8 % below at $\beta=6.3$, which a few dozen systems cannot tell, and
+    systems lie 0.3% above it at $\beta=3.5$ and 0.8% below at $\beta=6.3$, which a few dozen systems cannot tell, and
     the difference falls with $d$, hence the default. Dimension costs nothing here. Source: Geshkovski, Letrouit,
     Polyanskiy & Rigollet 2023 (arXiv 2312.10794), section 6.
     """

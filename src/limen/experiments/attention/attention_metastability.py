@@ -42,7 +42,7 @@ class AttentionMetastability(Experiment):
     merging times over many decades. Compared is what theory knows exactly: when two clouds of given sizes at a given
     angle have merged, $\dot\gamma=(1-\gamma^2)\big[\frac{w_2}{w_1e^{\beta(1-\gamma)}+w_2}+
     \frac{w_1}{w_2e^{\beta(1-\gamma)}+w_1}\big]$. The first plateau holds about Rice's number of clusters at the end of
-    the linear phase, of duration 2 for some 200 tokens; that is an estimate, some 15 % too high at the defaults, and is
+    the linear phase, of duration 2 for some 200 tokens; that is an estimate, some 15% too high at the defaults, and is
     not compared. Source: Geshkovski, Letrouit, Polyanskiy & Rigollet 2023 (arXiv 2312.10794), section 7.
     """
 

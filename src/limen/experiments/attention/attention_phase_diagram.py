@@ -152,7 +152,7 @@ class AttentionPhaseDiagram(Experiment):
         ]
         if simulation is not None:
             wait.append(Points(self.dims(), *mean_and_error(simulation.dataset.slowest_time.values), colour=1))
-        panels.append(Panel("dimension $d$", "time $t$ of the collapse", wait, rf"$\beta={beta:g}$", x_scale="log"))
+        panels.append(Panel("dimension $d$", "time $t$ of the collapse", wait, rf"$\beta={beta:.3g}$", x_scale="log"))
         key = "Maps: simulation" if simulation is not None else "Maps: theory"
         key += ", part of the pairs with cosine at least 0.999. Curves and squares: theory."
         if simulation is not None:

@@ -35,7 +35,8 @@ class AdamVersusSGD(SeveralTrainings):
     summary: ClassVar[str] = "Adam feels whether the target's entries are dense or sparse; gradient descent does not."
     citations: ClassVar[tuple[str, ...]] = ("celentano2021", "kingma2015", "gerbelot2022")
     default_seeds: ClassVar[int] = 136
-    quick: ClassVar[dict[str, Any]] = {"d": 60, "steps": 4, "filled": 0.2}
+    quick: ClassVar[dict[str, Any]] = {"d": 320, "steps": 4, "filled": 0.2}
+    quick_seeds: ClassVar[int] = 256
 
     step_gd: float = Field(0.5, gt=0.0, le=100.0, description="step η of gradient descent")
     step_adam: float = Field(0.15, gt=0.0, le=10.0, description="step η of Adam, scaled: η/√d in plain training")

@@ -32,7 +32,8 @@ class BatchSize(SeveralTrainings):
     summary: ClassVar[str] = "Test loss after the same number of samples seen, against batch and step."
     citations: ClassVar[tuple[str, ...]] = ("gerbelot2022",)
     default_seeds: ClassVar[int] = 192
-    quick: ClassVar[dict[str, Any]] = {"d": 40, "fractions": (1.0, 0.5), "rates": (0.2, 0.4), "passes": 2}
+    quick: ClassVar[dict[str, Any]] = {"d": 320, "fractions": (1.0, 0.5), "rates": (0.2, 0.4), "passes": 2}
+    quick_seeds: ClassVar[int] = 144
 
     samples_per_dim: float = Field(4.0, ge=0.01, le=100.0, description="samples per dimension δ = n/d")
     fractions: NumberList = Field((1.0, 0.5, 0.25, 0.125), description="batches, as fractions b of the sample")

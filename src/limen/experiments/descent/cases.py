@@ -19,6 +19,7 @@ from limen.theory.descent import solve as descent
 
 LOSSES = ("train_loss", "test_loss")
 PATHS, SCRAMBLES = 32768, 4
+COARSE_PATHS, COARSE_SETS = 2048, 2
 
 
 class SeveralTrainings(Experiment):
@@ -68,10 +69,16 @@ class SeveralTrainings(Experiment):
         )
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        return self._theory(PATHS, SCRAMBLES)
+
+    def first_look(self) -> tuple[Self, Findings]:
+        return self, self._theory(COARSE_PATHS, COARSE_SETS)
+
+    def _theory(self, paths: int, scrambles: int) -> Findings:
         found = []
         for problem, grid in zip(self.problems(), self.times(), strict=True):
             theory = descent if isinstance(problem.algorithm, GradientDescent) else entrywise
-            found.append(theory.solve(problem, grid, paths=PATHS, scrambles=SCRAMBLES))
+            found.append(theory.solve(problem, grid, paths=paths, scrambles=scrambles))
         return self._together(found, [*LOSSES, *(f"{name}_spread" for name in LOSSES)])
 
     def train(self, seed: int) -> Findings:

@@ -31,7 +31,8 @@ class Epochs(SeveralTrainings):
     summary: ClassVar[str] = "Passes over the same sample, against fresh samples: where reuse pays and overfits."
     citations: ClassVar[tuple[str, ...]] = ("gerbelot2022", "celentano2021")
     default_seeds: ClassVar[int] = 104
-    quick: ClassVar[dict[str, Any]] = {"d": 40, "epochs": 2, "batches": 2}
+    quick: ClassVar[dict[str, Any]] = {"d": 320, "epochs": 2, "batches": 2}
+    quick_seeds: ClassVar[int] = 256
 
     samples_per_dim: float = Field(3.0, gt=0.0, le=100.0, description="samples per dimension δ = n/d")
     step: float = Field(0.25, gt=0.0, le=100.0, description="step η")

@@ -1,6 +1,6 @@
 """Full-batch gradient descent against its mean-field theory, observable by observable."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -20,6 +20,7 @@ from limen.theory.descent import solve as descent
 MOST_TIMES = 41
 MOST_SHOWN = 4
 PATHS, SCRAMBLES = 8192, 7
+COARSE_PATHS, COARSE_SETS = 1024, 2
 
 
 class GradientDescentMeanField(Experiment):
@@ -87,7 +88,13 @@ class GradientDescentMeanField(Experiment):
         return np.unique(np.rint(np.linspace(0.0, self.steps, min(self.steps + 1, MOST_TIMES))))
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        return descent.solve(self.problem(), self.times(), PATHS, SCRAMBLES)
+        return self._theory(PATHS, SCRAMBLES)
+
+    def first_look(self) -> tuple[Self, Findings]:
+        return self, self._theory(COARSE_PATHS, COARSE_SETS)
+
+    def _theory(self, paths: int, scrambles: int) -> Findings:
+        return descent.solve(self.problem(), self.times(), paths, scrambles)
 
     def train(self, seed: int) -> Findings:
         return gradient_descent.solve(self.problem(), self.times(), d=self.d, seed=seed)

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -145,6 +145,9 @@ class Grokking(Experiment):
         ratios, sizes = xr.Variable("ratio", list(self.samples_per_dim)), xr.Variable("size", list(self.sizes()))
         rows = [xr.concat(found[i : i + count], ratios, combine_attrs="override") for i in range(0, len(found), count)]
         return xr.concat(rows, sizes, combine_attrs="override").assign_attrs(d=self.d)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(runs=32)
 
     def train(self, seed: int) -> Findings:
         problem = self.problem(self.samples_per_dim[0], self.d)

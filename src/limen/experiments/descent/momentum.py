@@ -33,7 +33,8 @@ class Momentum(SeveralTrainings):
         Curve(f"{name}_loss", "moment", "step $t$", f"{name} loss", series=r"$\beta={:g}$")
         for name in ("test", "train")
     )
-    quick: ClassVar[dict[str, Any]] = {"d": 40, "steps": 4, "momenta": (0.0, 0.8)}
+    quick: ClassVar[dict[str, Any]] = {"d": 320, "steps": 4, "momenta": (0.0, 0.8)}
+    quick_seeds: ClassVar[int] = 256
 
     step: float = Field(0.2, gt=0.0, le=100.0, description="step η")
     momenta: NumberList = Field((0.0, 0.5, 0.8, 0.9), description="momenta β, one curve each, from 0 to below 1")

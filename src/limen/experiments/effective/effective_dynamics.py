@@ -50,7 +50,7 @@ class EffectiveDynamicsCheck(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2022",)
     default_seeds: ClassVar[int] = 24
     quick: ClassVar[dict[str, Any]] = {"d": 24, "samples": 128, "runs": 2}
-    quick_seeds: ClassVar[int] = 192
+    quick_seeds: ClassVar[int] = 320
 
     model: Literal["spiked-matrix", "xor-mixture"] = Field("spiked-matrix", description="which built-in model")
     signal: float = Field(3.0, gt=1.0, le=20.0, description="strength λ of the spike of the matrix")

@@ -1,7 +1,7 @@
 """Emergence of outliers: how much test data a Hessian needs before its outliers can be seen."""
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -104,6 +104,9 @@ class OutlierEmergence(Experiment):
         if any(one.soft for one in measured):
             status = f"{self.matrix} block at time {self.time:g}: edges are soft, set by the heaviest samples."
         return Findings(dataset, True, status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(ratios=self.ratios[:1] + self.ratios[-1:])
 
     def train(self, seed: int) -> Findings:
         runs = [measure_block(self.problem(), [self.time], ratio, self.d, [seed], self.matrix) for ratio in self.ratios]

@@ -1,6 +1,6 @@
 """Spectral alignment of k-class logistic regression: SGD ends up inside the outlier eigenspace of its own Hessian."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -97,6 +97,9 @@ class SpectralAlignment(Experiment):
         dataset = _with_compared(xr.Dataset(variables))
         status = " ".join(path.status.capitalize() for path in paths.values())
         return Findings(dataset, True, status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(records=3)
 
     def train(self, seed: int) -> Findings:
         run = measure_all_blocks(self.problem(), self.times(), self.test_samples_per_dim, self.d, seed)

@@ -1,6 +1,6 @@
 """Spectral alignment of a two-layer network on XOR: each layer with its own block, one outlier per cloud found."""
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -125,6 +125,9 @@ class SpectralAlignmentXor(Experiment):
         i = self.neuron - 1
         inputs = xor_inputs(self.problem(), state, "hessian" if matrix == "hessian" else "gradient", (i, i), None)
         return block_spectrum(inputs, 1.0 / self.test_samples_per_dim, XOR_LEADING)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(records=3)
 
     def train(self, seed: int) -> Findings:
         start, second = directed_start(self.width, self.clouds, self.overlap, self.draw)

@@ -1,4 +1,4 @@
-"""XOR learned by a two-layer network: neurons move towards four clouds, in the limit and by SGD."""
+"""XOR learnt by a two-layer network: neurons move towards four clouds, in the limit and by SGD."""
 
 from typing import ClassVar
 
@@ -23,7 +23,7 @@ POINTS = 1 << 10
 
 
 class XorTraining(Experiment):
-    r"""Clouds $\pm\mu$ (label 1) and $\pm\nu$ (label 0), noise $I/\lambda$, learned by $v\cdot\max(WX,0)$ online.
+    r"""Clouds $\pm\mu$ (label 1) and $\pm\nu$ (label 0), noise $I/\lambda$, learnt by $v\cdot\max(WX,0)$ online.
 
     Second layer $v_i$, overlaps $m_i^\mu,m_i^\nu$ and the Gram matrix $R_{ij}$ of the rest of the weights close:
     as $d\to\infty$ with steps $c/d$ they follow an ordinary differential equation, whose last term

@@ -1,6 +1,6 @@
 """How complexity grows: a network that fits noise raises its second layer on the scale of t = m."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -101,6 +101,9 @@ class ComplexityGrowth(Experiment):
             coords={"width": widths, "time": times, "witness_time": short},
         )
         return joined_theory(dataset, [*found, beside])
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(largest_width=min(self.largest_width, 100))
 
     def train(self, seed: int) -> Findings:
         width, short = self.witness_width, self.witness_times()

@@ -28,6 +28,8 @@ LEARNING = 3.0
 # Local error of a step: far below the spread between seeds.
 STEP_TOLERANCE = 1e-3
 GRID_TOLERANCE = 3e-3
+# Of a first look at a theory that takes seconds.
+COARSE = 0.1
 # The part of the train loss at the start down to which theory and Gaussian model are compared.
 UNFITTED = 0.1
 GAUSSIAN, NETWORK = 0, 1

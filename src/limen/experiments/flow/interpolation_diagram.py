@@ -1,6 +1,6 @@
 """Who interpolates: the train loss after a given time, in samples per parameter and size of the second layer."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -100,6 +100,9 @@ class InterpolationDiagram(Experiment):
             },
         )  # fmt: skip
         return joined_theory(dataset, [part for row in found for part in row])
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(resolution=4)
 
     def train(self, seed: int) -> Findings:
         alpha, gammas = self.cut()

@@ -1,6 +1,6 @@
 """Which noise can be fitted: the interpolation threshold of a fixed second layer, and how slow it is near it."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -117,6 +117,9 @@ class InterpolationThreshold(Experiment):
             },
         )
         return joined_theory(dataset, found)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(horizon=min(self.horizon, max(10.0, self.witness_horizon)))
 
     def train(self, seed: int) -> Findings:
         threshold, times = self.threshold(), self.witness_times()

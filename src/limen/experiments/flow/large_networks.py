@@ -1,6 +1,6 @@
 """Are large networks bad? Train and test loss over width, time and the scale of the second layer at the start."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -10,6 +10,7 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, mean_and_error
 from limen.experiments.flow.flow_witness import (
+    COARSE,
     GAUSSIAN,
     GRID_TOLERANCE,
     NETWORK,
@@ -149,6 +150,11 @@ class LargeNetworks(Experiment):
         worst = next((one for one in solved if not one.ok), None)
         status = "the limit of the Gaussian model; real networks fit noise more slowly."
         return Findings(xr.Dataset(variables, coords=coords), worst is None, worst.status if worst else status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(
+            tolerance=COARSE, widths=self.widths[:2], exponents=self.exponents[:1] + self.exponents[-1:]
+        )
 
     def train(self, seed: int) -> Findings:
         times, runs = self.witness_times(), []

@@ -1,6 +1,6 @@
 r"""Lazy or feature learning: what the size of the second layer at the start decides."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -10,6 +10,7 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.flow.flow_witness import (
+    COARSE,
     CURVES,
     GAUSSIAN,
     GRID_TOLERANCE,
@@ -145,6 +146,9 @@ class LazyVersusFeature(Experiment):
         worst = next((result for result in [*found, *small] if not result.ok), found[0])
         dataset = xr.Dataset(variables, coords=coords)
         return Findings(dataset, worst.ok, worst.status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(tolerance=COARSE, scales=self.scales[:1] + self.scales[1:][-1:])
 
     def train(self, seed: int) -> Findings:
         times, runs = self.witness_times(), []

@@ -1,6 +1,6 @@
 """Learning, then overfitting: three regimes of one training run over six decades of time."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -10,6 +10,7 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow.flow_witness import (
+    COARSE,
     LEARNING,
     WITNESSED,
     check_room,
@@ -102,6 +103,9 @@ class LearnThenOverfit(Experiment):
         status = found.status if found.ok else beside.status
         statistics = {"nodes": found.statistics["nodes"]}
         return Findings(dataset, ok, status, statistics)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(tolerance=COARSE)
 
     def train(self, seed: int) -> Findings:
         problem = self.problem(self.witness_width)

@@ -1,6 +1,6 @@
 """Neurons as particles: the mean-field equations of gradient flow, and how finite widths leave them."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -103,6 +103,9 @@ class MeanFieldFlow(Experiment):
         dataset = xr.Dataset(variables, coords={"width": list(counts), "time": times, "witness_time": times})
         worst = next((result for result in found if not result.ok), found[0])
         return Findings(dataset, worst.ok, worst.status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(widths=self.widths[:1])
 
     def train(self, seed: int) -> Findings:
         problem = self.problem(self.counts()[0])

@@ -1,6 +1,6 @@
 """How late overfitting must come: what bounds for all networks say, beside what happens."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -139,6 +139,9 @@ class OverfittingBound(Experiment):
         end = max(PER_WIDTH * width, PER_LEARNING / self.samples_per_parameter)
         found = solve(self.problem(width), np.geomspace(0.1, end, 101), tolerance=1e-2).dataset
         return first_time(found.time.values, (found.test_loss - found.train_loss).values, self.gap)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(horizon=min(self.horizon, 10.0))
 
     def train(self, seed: int) -> Findings:
         problem, times = orthogonal(self.problem(self.width)), self.times()

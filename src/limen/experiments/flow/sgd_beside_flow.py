@@ -1,6 +1,6 @@
 """Mini-batch SGD beside gradient flow: the same sample, the same clock, theory and training of both."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -118,6 +118,9 @@ class SGDBesideFlow(Experiment):
 
     def _coords(self) -> dict[str, Any]:
         return {"time": self.times(), "rate": list(self.rates), "moment": np.arange(MOMENTS + 1)}
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(horizon=min(self.horizon, 0.5), rates=self.rates[:1])
 
     def train(self, seed: int) -> Findings:
         flow = gradient_flow.solve(

@@ -1,6 +1,6 @@
 """Unlearning: after the noise is fitted the target is given up, if the network can afford it."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -10,6 +10,7 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Threshold
 from limen.experiments.flow.flow_witness import (
+    COARSE,
     CURVES,
     LEARNING,
     WITNESSED,
@@ -134,6 +135,9 @@ class Unlearning(Experiment):
         )
         text = f"{status}." if worst.ok else worst.status
         return Findings(dataset, worst.ok, text)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(tolerance=COARSE, widths=self.widths[:1])
 
     def train(self, seed: int) -> Findings:
         problem = self.problem(self.witness_width, 1)

@@ -27,10 +27,10 @@ class DoubleDescent(Experiment):
     interpolates, the bias is $r^2(1-\frac1\gamma)$ and the variance $\frac{\sigma^2}{\gamma-1}$. At $\gamma=1$ the
     variance is infinite: the data just determine the fit, and all noise goes into it.
 
-    What to see: a rise to a peak without bound at $\gamma=1$ and descends again; for a signal stronger than the noise
-    ($r^2>\sigma^2$) a second minimum at $\gamma=\frac r{r-\sigma}$. Training error falls to 0 at the peak and stays
-    there. Between $\gamma=1/1.45$ and 1.45 runs fluctuate without bound as $\gamma\to1$: they are drawn, not
-    compared. Source: Hastie, Montanari, Rosset & Tibshirani 2022.
+    What to see: the risk rises to a peak without bound at $\gamma=1$ and falls again; for a signal stronger than
+    the noise ($r^2>\sigma^2$) a second minimum at $\gamma=\frac r{r-\sigma}$. Training error falls to 0 at the peak
+    and stays there. Between $\gamma=1/1.45$ and 1.45 runs fluctuate without bound as $\gamma\to1$: they are drawn,
+    not compared. Source: Hastie, Montanari, Rosset & Tibshirani 2022.
     """
 
     name: ClassVar[str] = "double-descent"

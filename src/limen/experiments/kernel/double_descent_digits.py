@@ -1,6 +1,6 @@
 """Double descent on real images: test error peaks where the parameters just suffice to fit the training labels."""
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.kernel.digits_population import digits_classes, digits_risk
+from limen.experiments.kernel.fitting_line import PIXELS, fitting_line, network_parameters
 from limen.experiments.number import Number, over_seeds
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
@@ -21,23 +22,25 @@ class DoubleDescentDigits(Experiment):
     r"""Handwritten digits, some labels wrong, learnt by models of growing size: random features and a trained network.
 
     Random features: $f(x)=\frac1{\sqrt N}\sum_ja_j\,\mathrm{relu}(\langle w_j,x\rangle/\sqrt d)$ with random $w_j$
-    minimises $\sum_i|y_i-f(x_i)|^2+\delta\|a\|^2$ over $n$ images with ten class coordinates each. The error on the
+    minimises $\sum_i|y_i-f(x_i)|^2+\lambda\|a\|^2$ over $n$ images with ten class coordinates each. The error on the
     rest falls, rises to a peak at $N=n$, where the labels can just be fitted, and falls again, below the first
-    minimum when few labels are wrong. More ridge flattens the peak; more wrong labels raise it. A two-layer network
-    trained on the square loss does the same around the width where its training error vanishes.
+    minimum when few labels are wrong. More ridge flattens the peak; more wrong labels raise it. A network (of `depth`
+    layers, trained on `loss`) does the same around the width where its training error vanishes: at the latest, by the
+    argument of `jamming-digits`, where it has $2\cdot10\,n$ parameters, whatever part of the labels is wrong.
 
     The theory knows every image: an effective medium in which each has the weight with which a random choice of $n$
     images would see it, and each feature answers by its own leverage. It takes from the images their kernel matrix and
     their classes, trains on none, and gives the mean over choices of images, of features and of wrong labels. A theory
     of the spectrum alone, which takes all images to be alike, runs 3 to 7% below the test error and up to a fourth
-    below the training error. No theory stands behind the trained network.
-    Sources: Belkin et al. 2019; Simon et al. 2023; Defilippis, Loureiro & Misiakiewicz 2024; Soven 1967 for the medium.
+    below the training error. No theory stands behind the errors of the trained network.
+    Sources: Belkin et al. 2019; Simon et al. 2023; Defilippis, Loureiro & Misiakiewicz 2024; Soven 1967 for the medium;
+    Spigler et al. 2018.
     """
 
     name: ClassVar[str] = "double-descent-digits"
     source: ClassVar[str] = "Mathematics of large models"
     summary: ClassVar[str] = "On handwritten digits the test error peaks where parameters just fit the labels."
-    citations: ClassVar[tuple[str, ...]] = ("belkin2019", "simon2023", "defilippis2024", "soven1967")
+    citations: ClassVar[tuple[str, ...]] = ("belkin2019", "simon2023", "defilippis2024", "soven1967", "spigler2018")
     size_field: ClassVar[str] = "n"
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("test_mse", "train_mse")
@@ -47,10 +50,12 @@ class DoubleDescentDigits(Experiment):
     n: int = Field(400, ge=50, le=1200, description="training images n")
     images: int = Field(1000, ge=100, le=1797, description="images of the set, the others are for testing")
     corruption: float = Field(0.2, ge=0.0, le=1.0, description="part q of the training labels replaced at random")
-    ridge: float = Field(0.003, ge=1e-6, le=100.0, description="ridge δ of the random features regression")
+    ridge: float = Field(0.003, ge=1e-6, le=100.0, description="ridge λ of the random features regression")
     largest_ratio: float = Field(4.0, ge=2.0, le=20.0, description="largest number of features N, in units of n")
     draws: int = Field(40, ge=1, le=2000, description="random features regressions per seed, each on its own images")
     largest_width: int = Field(128, ge=4, le=1024, description="largest width of the trained network")
+    depth: int = Field(2, ge=2, le=8, description="weight layers of the trained network")
+    loss: Literal["square", "logistic"] = Field("square", description="loss of the trained network")
     steps: int = Field(1000, ge=1, le=20_000, description="gradient steps of the trained network")
 
     @model_validator(mode="after")
@@ -69,6 +74,11 @@ class DoubleDescentDigits(Experiment):
         """Widths of the trained network, doubling from 4."""
         return np.array([4 * 2**power for power in range(int(np.log2(self.largest_width / 4)) + 1)])
 
+    def beyond(self) -> np.ndarray:
+        """Which widths have more parameters than the line N = 2·10 n, beyond which every label is fitted."""
+        counts = np.asarray(network_parameters(PIXELS, self.widths(), self.depth, CLASSES))
+        return counts > fitting_line(self.n, CLASSES)
+
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         features = self.features()
         risks = [digits_risk(self.images, self.n, self.ridge, float(count)) for count in features]
@@ -78,7 +88,10 @@ class DoubleDescentDigits(Experiment):
             [[part.mean() for part in risk.with_noise(labels, 1.0 - self.corruption, noise)] for risk in risks]
         ).T
         settled = all(risk.settled for risk in risks)
-        dataset = xr.Dataset({"test_mse": ("features", test), "train_mse": ("features", train)}, {"features": features})
+        variables: dict[str, Any] = {"test_mse": ("features", test), "train_mse": ("features", train)}
+        if self.beyond().any():
+            variables["fitted_beyond"] = ((), 1.0, {"outcomes": int(self.beyond().sum())})
+        dataset = xr.Dataset(variables, {"features": features})
         status = "an effective medium that knows every image." if settled else "the medium did not settle: more ridge."
         return Findings(dataset, settled, status)
 
@@ -92,22 +105,26 @@ class DoubleDescentDigits(Experiment):
         split = corrupted(split_digits(seed, self.n, self.images), self.corruption, seed)
         networks = [
             train_classifier(
-                initial_weights(seed, digits.inputs.shape[1], int(width), 2, CLASSES, output_scale=0.1),
-                digits.inputs[split.train], split.train_labels, "square", rate=0.5, steps=self.steps,
+                initial_weights(seed, digits.inputs.shape[1], int(width), self.depth, CLASSES, output_scale=0.1),
+                digits.inputs[split.train], split.train_labels, self.loss,
+                rate=0.5 / (self.depth - 1), steps=self.steps,
             )
             for width in self.widths()
         ]  # fmt: skip
         test = [network.error_on(digits.inputs[split.test], digits.labels[split.test]) for network in networks]
+        train = np.array([network.error for network in networks])
         dataset = xr.Dataset(
             {
                 "test_mse": (("seed", "features"), [np.mean([run.test for run in runs], axis=0)]),
                 "train_mse": (("seed", "features"), [np.mean([run.train for run in runs], axis=0)]),
                 "network_test_error": (("seed", "width"), [test]),
-                "network_train_error": (("seed", "width"), [[network.error for network in networks]]),
+                "network_train_error": (("seed", "width"), [train]),
             },
             {"seed": [seed], "features": features, "width": self.widths()},
             attrs={"d": self.n},
         )
+        if self.beyond().any():
+            dataset["fitted_beyond"] = (("seed",), [np.mean(train[self.beyond()] == 0.0)])
         return Findings(dataset)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
@@ -130,9 +147,12 @@ class DoubleDescentDigits(Experiment):
             for name, colour, label in (("network_test_error", 2, "test"), ("network_train_error", 3, "training")):
                 mean, error = mean_and_error(found[name].values)
                 errors.append(Points(found.width.values, mean, error, label, colour))
+            if self.beyond().any() and not self.beyond().all():
+                inside, outside = self.widths()[~self.beyond()][-1], self.widths()[self.beyond()][0]
+                errors.append(Threshold("all fitted", x=float(np.sqrt(inside * outside))))
             panels.append(
                 Panel(
-                    "width $m$ of the trained two-layer network",
+                    f"width $m$ of the trained network, {self.depth} layers, {self.loss} loss",
                     "share misclassified",
                     errors,
                     x_scale="log",
@@ -145,8 +165,13 @@ class DoubleDescentDigits(Experiment):
         )
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
-        test, features = over_seeds(dataset).test_mse.values, self.features()
-        return {
+        mean = over_seeds(dataset)
+        test, features = mean.test_mse.values, self.features()
+        fitted: dict[str, Number] = {}
+        if "fitted_beyond" in mean:
+            words = f"part of networks with more than {fitting_line(self.n, CLASSES):g} parameters that fit every label"
+            fitted["fitted_beyond"] = Number(float(mean.fitted_beyond), words)
+        return fitted | {
             "test_mse_at_peak": Number(test.max(), f"largest test error of random features, n = {self.n} images"),
             "peak_features_per_sample": Number(
                 features[test.argmax()] / self.n, "features per image N/n at which the test error peaks"

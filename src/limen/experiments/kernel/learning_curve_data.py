@@ -22,7 +22,7 @@ class LearningCurveData(Experiment):
     random choice of $n$ rows would see it. What follows are the mean losses over all choices, on rows drawn and on rows
     left out, half mean squares with inputs and numbers scaled to variance 1 (a coordinate per class). The points are
     trainings on random parts of the rows. The band is what so few rows leave open about their source. Labels shuffled
-    at random can be asked for: then nothing is learned, and the theory knows that too. Sources: Canatar, Bordelon &
+    at random can be asked for: then nothing is learnt, and the theory knows that too. Sources: Canatar, Bordelon &
     Pehlevan 2021; Simon et al. 2023; Soven 1967 for the effective medium.
     """
 

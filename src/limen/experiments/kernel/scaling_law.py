@@ -20,7 +20,7 @@ FRONTIER_SIZES = 24
 
 
 class ScalingLaw(Experiment):
-    r"""Random features of power-law data learned by one-pass SGD, for models of growing size $d$.
+    r"""Random features of power-law data learnt by one-pass SGD, for models of growing size $d$.
 
     Inputs $x_j\sim N(0,j^{-2\alpha})$, target $\sum_jj^{-\beta}x_j$. A small model learns fast per unit of compute
     $f=dB\cdot\text{steps}$ and stops at what $d$ features cannot hold; a large one starts late and ends lower. The

@@ -19,7 +19,7 @@ LARGEST_ALPHA, LARGEST_BETA = 1.3, 1.3
 class ScalingPhases(Experiment):
     r"""The exponent of the compute-optimal frontier in the plane $(\alpha,\beta)$, with its phase lines.
 
-    At compute $f$ the risk is the sum of what is being learned, what $d$ features cannot hold, the distortion of the
+    At compute $f$ the risk is the sum of what is being learnt, what $d$ features cannot hold, the distortion of the
     embedding and the noise of SGD; the best $d$ balances the two largest. Which two changes at $\alpha=\frac12$,
     $\beta=\frac12$ and $\beta=\alpha$: phases I to IV. The map is the exponent as $f\to\infty$. Beside it the slope of
     the frontier itself, at sizes up to `largest`, along a line of the plane at one $\alpha$: the second witness is the

@@ -105,8 +105,11 @@ class UniformConvergence(Experiment):
             fits = [least_squares_gap(float(ratio), self.noise, self.signal).squared_norm for ratio in x]
             inside = np.array(fits) <= self.radius**2
             if self.noise > 0.0:
-                mean = (data.true_above.mean("seed") / data.least_squares.mean("seed")).values
-                overshoot.append(Points(x[inside], mean[inside], None, "runs", 3))
+                above, fit = data.true_above.values, data.least_squares.values
+                share = above.mean(axis=0) / fit.mean(axis=0)
+                # The error of a ratio of means, to first order.
+                _, error = mean_and_error(share * (above / above.mean(axis=0) - fit / fit.mean(axis=0)))
+                overshoot.append(Points(x[inside], share[inside], error[inside], "runs", 3))
         limit = Threshold(r"$\gamma=1$", x=1.0)
         top = 1.3 * float(self._limits(np.array([SHOWN])).max())
         label, shown = r"dimensions per sample $\gamma=d/n$", (1.0 / SHOWN, SHOWN)

@@ -15,7 +15,7 @@ from limen.simulation.one_pass.overlap_chain import overlap_chain
 from limen.theory.one_pass.alike_students import alike_flows, alike_noise_dominated_flow
 from limen.theory.one_pass.plateaus import regime
 
-# Sums kappa + delta at which theory and simulation are held against each other, and those near the end of the
+# Sums kappa + rho at which theory and simulation are held against each other, and those near the end of the
 # equations, which are drawn only.
 COMPARED = np.array([-0.3, -0.2, -0.1, 0.0, 0.1, 0.25, 0.4])
 BEYOND = np.array([-0.5, -0.4])
@@ -28,15 +28,15 @@ CODES = {"no ode": 0.0, "noise dominated": 1.0, "saad-solla": 2.0, "gradient flo
 
 
 class SGDRegimes(Experiment):
-    r"""Width $p=d^\kappa$, rate $\gamma=d^{-\delta}$ and batch $b=d^\mu$: which limit one-pass SGD has.
+    r"""Width $p=d^\kappa$, rate $\gamma=d^{-\rho}$ and batch $b=d^\mu$: which limit one-pass SGD has.
 
     Students $\mathrm{erf}(\lambda/\sqrt2)$ learn one such teacher with label noise $\Delta$. In the time
-    $t=\text{steps}\cdot\gamma/(dp)$ the noise of SGD has the weight $\gamma/p=d^{-(\kappa+\delta)}$: it vanishes for
-    $\kappa+\delta>0$ (gradient flow, $n\sim d^{1+\kappa+\delta}$ samples), stays for $\kappa+\delta=0$ (Saad & Solla),
-    and for $-\frac12<\kappa+\delta<0$ it is all that is left in the time $t\gamma/p$: norms grow and nothing is learnt.
+    $t=\text{steps}\cdot\gamma/(dp)$ the noise of SGD has the weight $\gamma/p=d^{-(\kappa+\rho)}$: it vanishes for
+    $\kappa+\rho>0$ (gradient flow, $n\sim d^{1+\kappa+\rho}$ samples), stays for $\kappa+\rho=0$ (Saad & Solla),
+    and for $-\frac12<\kappa+\rho<0$ it is all that is left in the time $t\gamma/p$: norms grow and nothing is learnt.
     From $-\frac12$ on a single step moves the norms by $O(1)$ and there is no differential equation. Batches of
-    $b=d^\mu$ samples divide the noise by $b$: the same diagram with $\kappa+\delta+\mu$, as long as a step stays short,
-    $\frac\gamma{dp}=d^{-1-\kappa-\delta}\to0$. A rate $d^\mu$ times larger then makes the same way in as many
+    $b=d^\mu$ samples divide the noise by $b$: the same diagram with $\kappa+\rho+\mu$, as long as a step stays short,
+    $\frac\gamma{dp}=d^{-1-\kappa-\rho}\to0$. A rate $d^\mu$ times larger then makes the same way in as many
     samples and $d^\mu$ times fewer steps.
 
     What to see: along a line of constant $\kappa$ the risk at a fixed time rises from that of gradient flow through the
@@ -48,7 +48,7 @@ class SGDRegimes(Experiment):
     name: ClassVar[str] = "sgd-regimes"
     source: ClassVar[str] = "Dimension-free limits of SGD"
     summary: ClassVar[str] = (
-        "Width d^κ, rate d^-δ and batch d^μ decide whether SGD is a gradient flow, noisy, or only noise."
+        "Width d^κ, rate d^-ρ and batch d^μ decide whether SGD is a gradient flow, noisy, or only noise."
     )
     citations: ClassVar[tuple[str, ...]] = ("veiga2022", "saad1995")
     default_seeds: ClassVar[int] = 32
@@ -82,7 +82,7 @@ class SGDRegimes(Experiment):
         return max(1, round(self.d**self.kappa))
 
     def rates(self, total: np.ndarray) -> np.ndarray:
-        r"""Rate over batch at each $\kappa+\delta+\mu$: $\gamma/(pb)=d^{-(\kappa+\delta+\mu)}$, with the whole $p$.
+        r"""Rate over batch at each $\kappa+\rho+\mu$: $\gamma/(pb)=d^{-(\kappa+\rho+\mu)}$, with the whole $p$.
 
         The equations know rate and batch through this ratio alone, in the time $t$.
         """
@@ -184,10 +184,10 @@ class SGDRegimes(Experiment):
         words = f"excess risk at t = {self.horizon:g}"
         found = {
             "risk_gradient_flow_side": Number(
-                float(last.sel(total=0.4)), f"{words}, κ + δ + μ = 0.4: the noise of SGD vanishes with d"
+                float(last.sel(total=0.4)), f"{words}, κ + ρ + μ = 0.4: the noise of SGD vanishes with d"
             ),
-            "risk_saad_solla": Number(float(last.sel(total=0.0)), f"{words}, κ + δ + μ = 0: the noise of SGD stays"),
-            "risk_noise_side": Number(float(last.sel(total=-0.2)), f"{words}, κ + δ + μ = -0.2: the noise of SGD wins"),
+            "risk_saad_solla": Number(float(last.sel(total=0.0)), f"{words}, κ + ρ + μ = 0: the noise of SGD stays"),
+            "risk_noise_side": Number(float(last.sel(total=-0.2)), f"{words}, κ + ρ + μ = -0.2: the noise of SGD wins"),
         }
         if "gradient_flow_risk" in dataset:
             found["risk_gradient_flow"] = Number(
@@ -201,7 +201,7 @@ class SGDRegimes(Experiment):
         ends = np.array([0.0, 1.0])
         return Panel(
             r"exponent of the width $\kappa$",
-            r"exponent of the rate $\delta$",
+            r"exponent of the rate $\rho$",
             [
                 Map(kappas, deltas, codes, names=("no limiting ODE", "noise wins", "gradient flow")),
                 Line(ends, -ends - self.mu, rf"Saad & Solla, ${self._sum()}=0$", colour=1),
@@ -218,7 +218,7 @@ class SGDRegimes(Experiment):
         )
 
     def _sum(self) -> str:
-        return r"\kappa+\delta+\mu" if self.mu else r"\kappa+\delta"
+        return r"\kappa+\rho+\mu" if self.mu else r"\kappa+\rho"
 
     def _alike(self) -> tuple[int, float, float, float, float, float, float, str]:
         """Width, norm, overlaps of students with each other and the teacher, teacher, second layers, activation."""

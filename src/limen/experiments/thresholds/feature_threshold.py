@@ -1,6 +1,6 @@
 """How many samples per dimension make a hidden direction learnable, step by step."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import xarray as xr
@@ -20,7 +20,7 @@ from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.along_training import hessian
 from limen.theory.thresholds.feature_learning import CRITERIA, feature_learning
 from limen.theory.thresholds.hessian_law import HessianLaw
-from limen.theory.thresholds.information_theoretic import information_theoretic
+from limen.theory.thresholds.information_theoretic import threshold_if_known
 
 PATHS, SCRAMBLES = 4096, 2
 WITNESS_PATHS, WITNESS_SCRAMBLES = 8192, 3
@@ -105,6 +105,7 @@ class FeatureThreshold(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         self.hard_basis()
         link = target(self.target, noise=self.noise)
+        delta_it = threshold_if_known(link)
         curve = feature_learning(self.problem(1.0), self.times(), self.criterion, PATHS, SCRAMBLES)
         witness = [self._predicted(ratio) for ratio in self.ratios]
         dataset = xr.Dataset(
@@ -115,7 +116,7 @@ class FeatureThreshold(Experiment):
                 "all_criteria_spread": (("criterion", "time"), curve.dataset.all_criteria_spread.values[:, :, 0]),
                 "bracket": ("bound", curve.dataset.bracket.values),
                 "delta_alg": ((), algorithmic(link)),
-                "delta_it": ((), information_theoretic(link) if link.latents == 1 else np.nan),
+                "delta_it": ((), np.nan if delta_it is None else delta_it),
             },
             coords={"ratio": list(self.ratios), "time": self.times(), "criterion": list(CRITERIA)},
         )
@@ -133,6 +134,9 @@ class FeatureThreshold(Experiment):
             "unstable_share": float(law.unstable_share.mean()),
             "hard_resolvent": float(np.trace(resolvent).real / len(resolvent)),
         }
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(steps=min(self.steps, 4), ratios=self.ratios[:1] + self.ratios[1:][-1:])
 
     def train(self, seed: int) -> Findings:
         hard = self.hard_basis()

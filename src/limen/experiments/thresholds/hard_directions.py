@@ -47,9 +47,9 @@ class HardDirections(Experiment):
     default_seeds: ClassVar[int] = 40
     compared: ClassVar[tuple[str, ...] | None] = ("hard_length", "amplification", "easy_overlap")
     quick: ClassVar[dict[str, object]] = {
-        "d": 400, "steps": 2, "runs": 32, "target": "tanh(z1) + 2*tanh(z2**2/2)"
+        "d": 400, "steps": 2, "runs": 200, "target": "tanh(z1) + 2*tanh(z2**2/2)"
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 512
+    quick_seeds: ClassVar[int] = 320
 
     target: str = Field("z1 + z2**2", description="target with a hard direction: a name or a formula in z1, z2, ...")
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")

@@ -1,7 +1,7 @@
 """The Hessian along training: a bulk of curvatures, and one eigenvalue that points at what is to be learnt."""
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -152,6 +152,9 @@ class HessianSpectrum(Experiment):
             "place": place,
             "density": law.density(place),
         }
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(times=self.times[:2])
 
     def train(self, seed: int) -> Findings:
         hard = self.hard_basis()

@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -128,6 +128,9 @@ class LearningTransition(Experiment):
         worst = next((one for one in found if not one.ok), found[0])
         status = f"{self.runs} runs at each size and number of samples, each on {paths} paths."
         return Findings(dataset, worst.ok, status if worst.ok else worst.status)
+
+    def first_look(self) -> tuple[Self, Findings] | None:
+        return self.coarser(runs=32)
 
     def train(self, seed: int) -> Findings:
         times = np.arange(self.steps + 1.0)

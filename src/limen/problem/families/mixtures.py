@@ -1,4 +1,4 @@
-"""Gaussian mixtures learned by online SGD: XOR with a two-layer ReLU network, k classes with logistic regression."""
+"""Gaussian mixtures learnt by online SGD: XOR with a two-layer ReLU network, k classes with logistic regression."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ DEPENDENT = 1e-10
 
 
 class XorMixture(Spec):
-    r"""Four clouds $\pm\mu$ (label 1), $\pm\nu$ (label 0), $\mu\perp\nu$ of norm one, noise $I_N/\lambda$, learned by
+    r"""Four clouds $\pm\mu$ (label 1), $\pm\nu$ (label 0), $\mu\perp\nu$ of norm one, noise $I_N/\lambda$, learnt by
 
     $$h=v\cdot g(WX),\qquad L=-yh+\log(1+e^h)+\tfrac\alpha2\big(\|v\|^2+\|W\|_F^2\big),\qquad g(u)=\max(u,0),$$
     with one fresh sample a step and step $\delta=c/N$ (Ben Arous, Gheissari & Jagannath 2022). Time is $t=\ell\delta$.
@@ -50,7 +50,7 @@ class XorMixture(Spec):
 
 
 class GaussianMixture(Spec):
-    r"""Classes $a$ of probability $p_a$, inputs $Y=\mu_a+N(0,I_d/\lambda)$, learned by multiclass logistic regression
+    r"""Classes $a$ of probability $p_a$, inputs $Y=\mu_a+N(0,I_d/\lambda)$, learnt by multiclass logistic regression
 
     $$L=-x^a\cdot Y+\log\sum_ce^{x^c\cdot Y},\qquad x\leftarrow x-\delta(\nabla L+\beta x),\qquad\delta=c/d,$$
     one fresh sample a step (Ben Arous, Gheissari, Huang & Jagannath 2023). Time is $t=\ell\delta$.

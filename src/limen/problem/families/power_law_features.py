@@ -1,4 +1,4 @@
-"""Least squares on random features of power-law data, learned by one-pass SGD: a model of scaling laws."""
+"""Least squares on random features of power-law data, learnt by one-pass SGD: a model of scaling laws."""
 
 from pydantic import Field, model_validator
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from limen.problem.algorithms import Algorithm, Descent, GradientFlow, OnePassSGD, SphericalSGD
+from limen.problem.algorithms import Algorithm, Descent, GradientDescent, GradientFlow, OnePassSGD, SphericalSGD
 from limen.problem.inputs import Inputs
 from limen.problem.losses import Loss, as_loss
 from limen.problem.networks import Network
@@ -40,6 +40,11 @@ class TwoLayer(Spec):
             raise InputError(f"samples_per_dim must be left out with {name}, which sees each sample once.")
         if not self.one_pass and self.samples_per_dim is None:
             raise InputError(f"samples_per_dim (n/d) is required with {name}.")
+        if self.network.train_bias and not isinstance(self.algorithm, Descent):
+            raise InputError(f"train_bias must be false with {name}: descent on a fixed sample trains biases.")
+        ratio = self.algorithm.second_layer_ratio if isinstance(self.algorithm, GradientDescent) else 1.0
+        if ratio != 1.0 and not self.network.train_second_layer:
+            raise InputError(f"second_layer_ratio must be 1 where the second layer is not trained, got {ratio:g}.")
         if isinstance(self.algorithm, GradientFlow):
             _check_decay(self.algorithm, self.network)
         _check_inputs(self.inputs, self.target.latents)

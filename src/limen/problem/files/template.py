@@ -23,6 +23,7 @@ from limen.problem.algorithms import (
 from limen.problem.families.effective_models import BinaryMixture, OnlinePCA, SingleIndex, SpikedTensor
 from limen.problem.families.linear_models import RandomFeatures, Ridge
 from limen.problem.families.mixtures import GaussianMixture, XorMixture
+from limen.problem.families.multi_index import MultiIndex
 from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.problem.families.self_attention import SelfAttention
 from limen.problem.families.two_layer import TwoLayer
@@ -37,7 +38,7 @@ from limen.problem.targets import Target
 
 FAMILIES: tuple[type[Spec], ...] = (
     TwoLayer, Ridge, RandomFeatures, PowerLawFeatures, SingleIndex, OnlinePCA, BinaryMixture, SpikedTensor, XorMixture,
-    GaussianMixture, SelfAttention,
+    GaussianMixture, SelfAttention, MultiIndex,
 )  # fmt: skip
 # Fields that are given in Python alone.
 IN_PYTHON = {"own": "a Python function", "rows": "rows of data"}
@@ -103,6 +104,7 @@ def examples() -> dict[str, Spec]:
         "XorMixture": XorMixture(4, 50.0, 0.05, 0.1, start=OverlapStart(0.1)),
         "GaussianMixture": GaussianMixture(2, 50.0, 0.05, 0.1, start=OverlapStart(0.1)),
         "SelfAttention": SelfAttention(1.0, 32, 16),
+        "MultiIndex": MultiIndex("z1*z2", start=OverlapStart([[0.3, 0.1], [0.0, 0.2]])),
     }
     return {"TwoLayer": descents["GradientDescent"], **others, **descents, **one_pass}
 

@@ -71,6 +71,8 @@ def refuses_plain(problem: object) -> str | None:
     assert isinstance(problem, TwoLayer)
     if not isinstance(problem.algorithm, GradientDescent):
         return f"it runs GradientDescent, not {type(problem.algorithm).__name__}."
+    if problem.network.train_bias:
+        return "it needs fixed biases, and train_bias is set."
     return beyond_plain(problem.algorithm)
 
 
@@ -105,7 +107,8 @@ def prepare(
     else:
         first, frame = spectral_weights(problem, d, seed)
         deviations = array(np.sqrt(coordinate_variances(problem.inputs, d)))
-    start = Weights(array(first), array(network.per_neuron("second_layer")))
+    bias = array(network.per_neuron("bias"))
+    start = Weights(array(first), array(network.per_neuron("second_layer")), bias if network.train_bias else None)
     counts = None
     if problem.inputs.rows is not None:
         if mesh is not None:
@@ -116,7 +119,7 @@ def prepare(
         sample = draw_sample(problem.target, n, array(frame), seed, law, deviations, along_axes)
     else:
         sample, counts = draw_sharded(mesh, problem.target, n, array(frame), seed, law, deviations, along_axes)
-    return Setting(sample, start, array(network.per_neuron("bias")), array(frame), deviations, counts)
+    return Setting(sample, start, bias, array(frame), deviations, counts)
 
 
 def keeps_path(setting: Setting, times: np.ndarray) -> bool:
@@ -135,7 +138,7 @@ def recorded(weights: Weights, train_loss: jax.Array, setting: Setting) -> Recor
     and $\theta_j^\top\Sigma\theta_{*r}$."""
     fields = None
     if setting.deviations is not None:
-        scaled = Weights(weights.first * setting.deviations, weights.second)
+        scaled = weights._replace(first=weights.first * setting.deviations)
         fields = observe(scaled, setting.frame * setting.deviations)
     return Record(observe(weights, setting.frame), train_loss, None, fields)
 

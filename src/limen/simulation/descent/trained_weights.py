@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from limen.precision import in_double
-from limen.problem import TwoLayer
+from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.simulation.descent.fixed_sample_training import Setting, prepare
 from limen.simulation.descent.training_steps import train
@@ -33,6 +33,8 @@ def trained_weights(problem: TwoLayer, times: object, d: int, seed: int, dtype: 
 
     Memory: the sample, and $md$ numbers per time.
     """
+    if problem.network.train_bias:
+        raise InputError("trained_weights needs fixed biases, and train_bias is set.")
     setting = prepare(problem, d, seed, dtype)
     path = train(problem, setting, time_grid(times, counts_steps=True), seed, _weights)
     parts = (setting.sample.x, setting.sample.y, path.first, path.second, setting.frame, setting.bias)

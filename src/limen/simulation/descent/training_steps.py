@@ -36,13 +36,15 @@ class Plan(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, lengths (m, 1), and $\sqrt d$."""
+    r"""$\eta$ and $1-\eta\lambda$ of every step (steps,), the rule's own constants, lengths (m, 1), $\sqrt d$, and the
+    step of the second layer over that of the first."""
 
     steps: jax.Array
     shrinkages: jax.Array
     own: tuple[jax.Array, ...]
     norm: jax.Array
     root: jax.Array
+    second_ratio: jax.Array
 
 
 class State(NamedTuple):
@@ -100,6 +102,7 @@ def train(
         tuple(jnp.asarray(value, dtype) for value in own),
         jnp.asarray(problem.start_lengths, dtype)[:, None],
         jnp.asarray(np.sqrt(d), dtype),
+        jnp.asarray(algorithm.second_layer_ratio if isinstance(algorithm, GradientDescent) else 1.0, dtype),
     )
     plan = Plan(
         functions_of(problem),
@@ -173,7 +176,7 @@ def _batches(plan: Plan, setting: Setting, numbers: Numbers, key: jax.Array) -> 
 
 def _moved(plan: Plan, numbers: Numbers, state: State, gradient: Weights) -> State:
     r"""One step of the rule. Rules that are not linear act on $\sqrt d\,\theta$ and $\sqrt d\,\nabla$, and on the
-    second layer as it is; weight decay acts on the first layer only."""
+    second layer and biases as they are; weight decay acts on the first layer only."""
     step, shrinkage = numbers.steps[state.done], numbers.shrinkages[state.done]
     root = 1.0 if plan.move.linear else numbers.root
     weights, memory = state.weights, state.memory
@@ -183,12 +186,15 @@ def _moved(plan: Plan, numbers: Numbers, state: State, gradient: Weights) -> Sta
         first = first / root
     if plan.spherical:
         first = first * (numbers.norm / jnp.linalg.norm(first, axis=1, keepdims=True))
-    second, second_memory = weights.second, memory.second
+    outer, outer_memory = weights[1:], memory[1:]
+    unshrunk = jnp.ones_like(shrinkage)
     if plan.train_second_layer:
-        unshrunk = jnp.ones_like(shrinkage)
-        second, second_memory = plan.move.apply(
-            numbers.own, step, unshrunk, state.done, weights.second, gradient.second, memory.second
-        )
+        size, parts = numbers.second_ratio * step, (weights.second, gradient.second, memory.second)
+        moved = plan.move.apply(numbers.own, size, unshrunk, state.done, *parts)
+        outer, outer_memory = (moved[0], outer[1]), (moved[1], outer_memory[1])
+    if weights.bias is not None:
+        moved = plan.move.apply(numbers.own, step, unshrunk, state.done, weights.bias, gradient.bias, memory.bias)
+        outer, outer_memory = (outer[0], moved[0]), (outer_memory[0], moved[1])
     return state._replace(
-        weights=Weights(first, second), memory=Weights(first_memory, second_memory), done=state.done + 1
+        weights=Weights(first, *outer), memory=Weights(first_memory, *outer_memory), done=state.done + 1
     )

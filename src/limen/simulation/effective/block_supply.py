@@ -28,8 +28,8 @@ def groups(seeds: Sequence[int]) -> Iterator[tuple[int, ...]]:
 class Supply:
     """Random numbers of many seeds in blocks, every seed from its own generator, drawn on all cores.
 
-    `draw(generator, out)` fills one seed's `out` (channels, BLOCK). `take(count)` hands out the arrays of the present
-    block (seeds, channels, BLOCK) with the range of steps to do in it.
+    `draw(generator, out)` fills one seed's `out` (channels, BLOCK). `take(count)` hands out the present block by steps,
+    (BLOCK, channels, seeds), with the range of steps to do in it.
     """
 
     def __init__(
@@ -86,4 +86,10 @@ class Supply:
         else:
             with ThreadPoolExecutor(self._workers) as pool:
                 list(pool.map(some, range(self._workers)))
-        self._on_device = jnp.asarray(block)
+        # Turned once per block: whoever advances may ask for it many times.
+        self._on_device = _by_step(block)
+
+
+@jax.jit
+def _by_step(block: jax.Array) -> jax.Array:
+    return jnp.transpose(block, (2, 1, 0))

@@ -62,11 +62,10 @@ def advance(step: Callable[..., Any], rates: Rates, state: Any, samples: Sample,
 
 @partial(jax.jit, static_argnums=0)
 def advance_chain(step: Callable[..., Any], rates: Rates, state: Statistics, block: Any, first: Any, last: Any) -> Any:
-    """The statistics after the steps first..last-1 of a block (seeds, channels, steps): noise, remainder, cloud."""
-    drawn = jnp.moveaxis(block, 0, -1).swapaxes(0, 1)
+    """The statistics after the steps first..last-1 of a block (steps, channels, seeds): noise, remainder, cloud."""
 
     def one(i: Any, state: Statistics) -> Statistics:
-        now = drawn[i]
+        now = block[i]
         return step(rates, state, Sample(now[:-2], now[-2], now[-1].astype(jnp.int32)))
 
     return jax.lax.fori_loop(first, last, one, state)

@@ -106,11 +106,10 @@ def _advance(
     begin: Any,
     end: Any,
 ) -> tuple[tuple[jax.Array, ...], jax.Array]:
-    by_step = jnp.transpose(draws, (2, 1, 0))
 
     def advance(i: jax.Array, carry: tuple[tuple[jax.Array, ...], jax.Array]) -> Any:
         state, first = carry
-        moved = step(state, parameters, by_step[i])
+        moved = step(state, parameters, draws[i])
         hit = (first < 0) & _hit(moved[0], level, both_sides)
         # A run that has hit stands still: what an exploding tensor does afterwards does not matter.
         kept = tuple(jnp.where(first < 0, new, old) for new, old in zip(moved, state, strict=True))

@@ -82,8 +82,7 @@ def overlap_step(slope: Slope, overlap: jax.Array, rate: Any, parameter: Any, dr
 def _advance(
     slope: Slope, rate: Any, parameter: Any, overlap: jax.Array, draws: jax.Array, first: Any, last: Any
 ) -> jax.Array:
-    by_step = jnp.transpose(draws, (2, 1, 0))
-    return jax.lax.fori_loop(first, last, lambda i, m: overlap_step(slope, m, rate, parameter, by_step[i]), overlap)
+    return jax.lax.fori_loop(first, last, lambda i, m: overlap_step(slope, m, rate, parameter, draws[i]), overlap)
 
 
 spherical_chain = Method("spherical-chain", "simulation", CITATIONS, refuses, solve, solve_seeds)

@@ -96,8 +96,7 @@ def tensor_step(
 def _advance(
     order: int, signal: Any, rate: Any, state: tuple[jax.Array, jax.Array], draws: jax.Array, first: Any, last: Any
 ) -> tuple[jax.Array, jax.Array]:
-    by_step = jnp.transpose(draws, (2, 1, 0))
-    return jax.lax.fori_loop(first, last, lambda i, now: tensor_step(order, now, signal, rate, by_step[i]), state)
+    return jax.lax.fori_loop(first, last, lambda i, now: tensor_step(order, now, signal, rate, draws[i]), state)
 
 
 tensor_chain = Method("tensor-chain", "simulation", CITATIONS, refuses, solve, solve_seeds)

@@ -24,6 +24,27 @@ def relu_kernel(inputs: NDArray[np.float64], others: NDArray[np.float64] | None 
     return product / (2 * np.pi * inputs.shape[1]) * (np.sin(angle) + (np.pi - angle) * cosine)
 
 
+def relu_tangent_kernel(
+    inputs: NDArray[np.float64], others: NDArray[np.float64] | None = None, depth: int = 2
+) -> NDArray[np.float64]:
+    r"""The tangent kernel of an infinitely wide ReLU network of `depth` weight layers with $\sigma_w^2=2$, no biases.
+
+    Every layer keeps the norms $2|x||x'|/d$ and maps the angle $\vartheta$ between two inputs by
+    $\cos\vartheta\to\frac1\pi(\sin\vartheta+(\pi-\vartheta)\cos\vartheta)$; the kernel so far is multiplied by
+    $1-\vartheta/\pi$, and the new covariance is added. Shape (n, n), or (n, m) against `others`.
+    """
+    others = inputs if others is None else others
+    lengths = np.outer(np.linalg.norm(inputs, axis=1), np.linalg.norm(others, axis=1))
+    cosine, scale = np.clip(inputs @ others.T / lengths, -1.0, 1.0), 2.0 / inputs.shape[1] * lengths
+    tangent = scale * cosine
+    for _ in range(depth - 1):
+        angle = np.arccos(cosine)
+        tangent *= 1.0 - angle / np.pi
+        cosine = np.clip((np.sin(angle) + (np.pi - angle) * cosine) / np.pi, -1.0, 1.0)
+        tangent += scale * cosine
+    return tangent
+
+
 def relu_features(inputs: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""$\mathrm{relu}(\langle w_j,x\rangle/\sqrt d)$, shape (n, N), for `weights` (N, d)."""
     return np.maximum(inputs @ weights.T / np.sqrt(inputs.shape[1]), 0.0)
@@ -56,15 +77,17 @@ def simulate_digits_features(split: Split, features: Sequence[int], ridge: float
     return RegressionErrors(np.array(test), np.array(train))
 
 
-def simulate_digits_kernel(splits: Sequence[Split], ridge: float) -> RegressionErrors:
-    r"""Kernel ridge regression with `relu_kernel`, the features of `simulate_digits_features` with $N=\infty$.
+def simulate_digits_kernel(splits: Sequence[Split], ridge: float, tangent_depth: int = 0) -> RegressionErrors:
+    r"""Kernel ridge regression with `relu_kernel`, the features of `simulate_digits_features` with $N=\infty$; with a
+    `tangent_depth`, with `relu_tangent_kernel` of so many layers.
 
     One column for each of `splits`, which share their images and differ in labels.
     """
     digits = load_digits()
     first = splits[0]
     order = np.concatenate([first.train, first.test])
-    kernel = relu_kernel(digits.inputs[order], digits.inputs[first.train])
+    images, drawn = digits.inputs[order], digits.inputs[first.train]
+    kernel = relu_tangent_kernel(images, drawn, tangent_depth) if tangent_depth else relu_kernel(images, drawn)
     truth = one_hot(digits.labels[first.test])
     labels = np.concatenate([one_hot(split.train_labels) for split in splits], axis=1)
     dual = np.linalg.solve(kernel[: len(first.train)] + ridge * np.eye(len(first.train)), labels)

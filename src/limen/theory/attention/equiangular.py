@@ -64,8 +64,8 @@ def finite_dimension_hitting_time(n: int, d: int, beta: ArrayLike, delta: float 
     r"""Hitting time for independent uniform tokens in dimension $d$: $\frac1{2n}\{e^{-\beta^2/(2d)}F+(n-1)G\}$.
 
     The cosines at time 0 are Gaussian of variance $1/d$, and $E\,e^{-\beta g}$ against its value at $g=0$ shortens the
-    plateau. Heuristic leading order for large $\beta$: at $n=32$, $\delta=10^{-3}$ simulations are met within 1.2 % for
-    $d=512$, $\beta\le7$, and for $d=128$ within 1 % at $\beta=5$ and 4 % at $\beta=7$. It misses a small positive shift
+    plateau. Heuristic leading order for large $\beta$: at $n=32$, $\delta=10^{-3}$ simulations are met within 1.2% for
+    $d=512$, $\beta\le7$, and for $d=128$ within 1% at $\beta=5$ and 4% at $\beta=7$. It misses a small positive shift
     of order $1/d$ seen at $\beta\le3$. Needs $n\le d+1$, or no equiangular limit exists.
     """
     n, delta, _ = _check(n, delta, 0.0)

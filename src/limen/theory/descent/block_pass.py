@@ -25,15 +25,17 @@ from limen.theory.descent.causal_pass import start_coefficients
 from limen.theory.descent.conditioned_pass import DIVERGED, decompose
 from limen.theory.descent.coordinates import Coordinates
 from limen.theory.descent.forces import FirstForces, first_forces
+from limen.theory.descent.outer_weights import OuterWeights
 
 
 class BlockRun(NamedTuple):
     r"""What a pass found at steps 0..T: `coefficients` (T+1, m, coordinates, S), $\sqrt{w_as_a}$ included; `train_loss`
-    (T+1,); `second_layer` (T+1, m). All that follows a divergence is NaN."""
+    (T+1,); `second_layer`, `bias` (T+1, m). All that follows a divergence is NaN."""
 
     coefficients: np.ndarray
     train_loss: np.ndarray
     second_layer: np.ndarray
+    bias: np.ndarray
 
 
 def block_pass(
@@ -56,8 +58,7 @@ def block_pass(
     forces, known = np.empty((total - given, paths), np.float32), 0
     coefficients = np.zeros((steps + 1, m, total, atoms))
     coefficients[0] = start_coefficients(problem, total)[:, :, None] * share * np.sqrt(scale)
-    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (steps + 1, 1))
-    velocity, second_velocity = np.zeros((move.memories, m, total, atoms)), np.zeros((move.memories, m))
+    outer, velocity = OuterWeights(problem, steps, (1,)), np.zeros((move.memories, m, total, atoms))
     train_loss = np.full(steps + 1, np.nan)
 
     for t in range(steps + 1):
@@ -65,7 +66,7 @@ def block_pass(
         flat = normals[:active].reshape(-1, paths)
         field = now[:, :active].reshape(m, -1).astype(np.float32) @ flat
         field -= (now[:, given:active] @ share / root).astype(np.float32) @ forces[:known]
-        forced = first_forces(network, problem.loss, field[None], labels[None], second_layer[t : t + 1])
+        forced = first_forces(network, problem.loss, field[None], labels[None], outer.at(t))
         found = FirstForces(*(part[0] for part in forced))
         train_loss[t] = found.losses.mean(dtype=float)
         if t == steps:
@@ -84,17 +85,14 @@ def block_pass(
         if algorithm.spherical:
             lengths = np.sqrt(np.einsum("jca,jca,a->j", new, new, 1.0 / scale))
             new = new * (np.asarray(problem.start_lengths) / lengths)[:, None, None]
-        if network.train_second_layer:
-            weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
-            pull = (found.second_layer_pull @ weights / paths).astype(float)
-            second_layer[t + 1], second_velocity = move.apply(
-                numbers, sizes[t], 1.0, t, second_layer[t], pull, second_velocity
-            )
+        weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
+        outer.advance(t, sizes[t], *((part @ weights / paths)[None] for part in (found.second_layer_pull, found.force)))
         if not np.sum(new**2) < DIVERGED * max(np.sum(coefficients[0] ** 2), 1.0):
-            coefficients[t + 1 :], second_layer[t + 1 :] = np.nan, np.nan
+            coefficients[t + 1 :] = np.nan
+            outer.end(t + 1)
             break
         coefficients[t + 1] = new
-    return BlockRun(coefficients[:, :, : given + known], train_loss, second_layer)
+    return BlockRun(coefficients[:, :, : given + known], train_loss, outer.second_layer[0], outer.bias[0])
 
 
 def _orthogonalise(normals: np.ndarray, forces: np.ndarray, new: range) -> None:

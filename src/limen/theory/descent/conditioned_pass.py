@@ -33,6 +33,7 @@ from limen.problem import GradientDescent, TwoLayer
 from limen.problem.algorithms import move_of, step_sizes
 from limen.theory.descent.batches import Batches
 from limen.theory.descent.forces import first_forces, fresh_losses
+from limen.theory.descent.outer_weights import OuterWeights
 
 # A gradient whose new part is smaller than this is taken as within the span of those before: 1e-4 of the memory.
 NEW_DIRECTION = 1e-3
@@ -86,6 +87,7 @@ class Run(NamedTuple):
     coefficients: np.ndarray
     train_loss: np.ndarray
     second_layer: np.ndarray
+    bias: np.ndarray
     stray: np.ndarray
     diverged: int | None
 
@@ -95,7 +97,7 @@ class Runs(NamedTuple):
 
     `coefficients` (B, T+1, m, coordinates): $A$, those of the target first, then of the start. `train_loss` (B, T+1);
     `fresh_loss` (B, T+1, 2): on fresh inputs, whose fields are $A(t)\xi$ without the memory, against labels with and
-    without additive noise. `second_layer` (B, T+1, m). `stray` (B, T, m, r): mean of $F\,U$ over its standard
+    without additive noise. `second_layer`, `bias` (B, T+1, m). `stray` (B, T, m, r): mean of $F\,U$ over its standard
     deviation, $U$ the coordinates along `hard`: with pinned overlaps an error of the paths. `diverged` (B,): the first
     step at which weights were not finite any more (all that follows is NaN), -1 where there is none.
     """
@@ -104,13 +106,15 @@ class Runs(NamedTuple):
     train_loss: np.ndarray
     fresh_loss: np.ndarray
     second_layer: np.ndarray
+    bias: np.ndarray
     stray: np.ndarray
     diverged: np.ndarray
 
     def row(self, i: int) -> Run:
         """One of the runs."""
         diverged = int(self.diverged[i]) if self.diverged[i] >= 0 else None
-        return Run(self.coefficients[i], self.train_loss[i], self.second_layer[i], self.stray[i], diverged)
+        outer = (self.second_layer[i], self.bias[i])
+        return Run(self.coefficients[i], self.train_loss[i], *outer, self.stray[i], diverged)
 
 
 def conditioned_pass(
@@ -139,8 +143,7 @@ def conditioned_pass(
     forces, known = np.empty((count, total - given, paths), np.float32), 0
     coefficients = np.zeros((count, steps + 1, m, total))
     coefficients[:, 0, :, :given] = start
-    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (count, steps + 1, 1))
-    velocity, second_velocity = np.zeros((move.memories, count, m, total)), np.zeros((move.memories, count, m))
+    outer, velocity = OuterWeights(problem, steps, (count,)), np.zeros((move.memories, count, m, total))
     train_loss, stray = np.full((count, steps + 1), np.nan), np.zeros((count, steps, m, points.hard.shape[1]))
     fresh_loss = np.full((count, steps + 1, 2), np.nan)
     luck, batches, decisive = sampling
@@ -151,16 +154,14 @@ def conditioned_pass(
     for t in range(steps + 1):
         now, active = coefficients[:, t], given + known
         field = now[..., :active].astype(np.float32) @ normals[:, :active]
-        fresh_loss[:, t] = fresh_losses(
-            network, problem.loss, field, points.labels, points.clean_labels, second_layer[:, t]
-        )
+        fresh_loss[:, t] = fresh_losses(network, problem.loss, field, points.labels, points.clean_labels, outer.at(t))
         if known:
             field -= (now[..., given:active] / root).astype(np.float32) @ forces[:, :known]
         if watch is not None:
             seen_along = normals[:, :active].copy()
             seen_along[:, given:] -= forces[:, :known] / np.float32(root)
-            watch(t, Snapshot(field, seen_along, forces[:, :known], second_layer[:, t]))
-        found = first_forces(network, problem.loss, field, points.labels, second_layer[:, t])
+            watch(t, Snapshot(field, seen_along, forces[:, :known], outer.at(t)[0]))
+        found = first_forces(network, problem.loss, field, points.labels, outer.at(t))
         train_loss[:, t] = found.losses.mean(axis=1, dtype=float)
         if luck is not None:
             if t == 0 and decisive is not None and pushes is not None:
@@ -195,22 +196,21 @@ def conditioned_pass(
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
         if algorithm.spherical:
             new = new * (np.asarray(problem.start_lengths)[:, None] / np.linalg.norm(new, axis=2, keepdims=True))
-        if network.train_second_layer:
-            weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
-            pull = (found.second_layer_pull @ weights[..., None])[..., 0] / paths + second_decay * second_layer[:, t]
-            second_layer[:, t + 1], second_velocity = move.apply(
-                numbers, sizes[t], 1.0, t, second_layer[:, t], pull, second_velocity
-            )
+        weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
+        pull, shift = ((part @ weights[..., None])[..., 0] / paths for part in (found.second_layer_pull, found.force))
+        outer.advance(t, sizes[t], pull + second_decay * outer.at(t)[0], shift)
         length = np.einsum("bic,bic->b", new, new)
         lost = ~(length < DIVERGED * np.maximum(np.einsum("bic,bic->b", *2 * (coefficients[:, 0],)), 1.0))
         diverged[lost & (diverged < 0)] = t + 1
         # A run that is lost goes on from zero, so that the others are not disturbed.
-        velocity[:, lost], second_velocity[:, lost], second_layer[lost, t + 1] = 0.0, 0.0, 0.0
+        velocity[:, lost] = 0.0
+        outer.restart(lost, t + 1)
         coefficients[:, t + 1] = np.where(lost[:, None, None], 0.0, new)
     for i in np.flatnonzero(diverged >= 0):
-        for array in (coefficients, train_loss, fresh_loss, second_layer):
+        for array in (coefficients, train_loss, fresh_loss, outer.second_layer, outer.bias):
             array[i, diverged[i] :] = np.nan
-    return Runs(coefficients[..., : given + known], train_loss, fresh_loss, second_layer, stray, diverged)
+    losses = (train_loss, fresh_loss)
+    return Runs(coefficients[..., : given + known], *losses, outer.second_layer, outer.bias, stray, diverged)
 
 
 def decompose(vectors: np.ndarray, basis: np.ndarray, known: int) -> tuple[np.ndarray, int]:

@@ -111,4 +111,4 @@ def _quantile(fraction: float) -> float:
     return float(ndtri(fraction))
 
 
-entrywise = Method("entrywise", "theory", CITATIONS, refuses, solve)
+entrywise = Method("entrywise", "theory", CITATIONS, refuses, solve, coarse={"paths": 2048, "scrambles": 2})

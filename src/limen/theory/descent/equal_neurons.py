@@ -75,11 +75,11 @@ def refuses(problem: object) -> str | None:
 def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: int = 5, seed: int = 0) -> Findings:
     r"""Gradient descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), for neurons equal in law.
 
-    Returns `train_loss`, `test_loss`, `excess_risk`, `overlap` (time, neuron, latent), `second_layer` and, of each
-    group, `own_gram` (time, group): $|\theta_j|^2$, and `shared_gram` (time, group, group2): $\theta_j\cdot\theta_l$ of
-    two different neurons; `gram` (time, neuron, neuron2) where it has at most four million entries. Each is the
-    median over `scrambles` sets of `paths` points with all their neurons, the standard deviation between sets in
-    `*_spread`. Overlaps with hard directions are pinned to zero unless the start has some.
+    Returns `train_loss`, `test_loss`, `excess_risk`, `overlap` (time, neuron, latent), `second_layer`, `bias` where it
+    is trained and, of each group, `own_gram` (time, group): $|\theta_j|^2$, and `shared_gram` (time, group, group2):
+    $\theta_j\cdot\theta_l$ of two different neurons; `gram` (time, neuron, neuron2) where it has at most four million
+    entries. Each is the median over `scrambles` sets of `paths` points with all their neurons, the standard deviation
+    between sets in `*_spread`. Overlaps with hard directions are pinned to zero unless the start has some.
 
     `paths`, a power of two, is by default 65536 over the number of neurons, at most 32, on each of them.
     Groups are neurons with the same second layer, bias and start, at most four, one after the other. Cost of a set:
@@ -120,6 +120,8 @@ def solve_decaying(
         rungs.append([_observed(one, counts, grid, problem.target.latents) for one in sets])
     dataset, worst = _continued(rungs, ladder, width, grid)
     dataset = _by_neuron(dataset, groups.counts)
+    if not problem.network.train_bias:
+        dataset = dataset.drop_vars(["bias", "bias_spread"])
     words = f"median of {scrambles} sets of {count} paths"
     status, ok = f"{words}, {width} neurons in {len(groups.counts)} group{'s' * (len(groups.counts) > 1)}.", True
     if len(ladder) > 1:
@@ -233,6 +235,7 @@ def _observed(run: SymmetricRun, counts: tuple[int, ...], grid: np.ndarray, k: i
         "excess_risk": run.fresh_loss[at, 1],
         "overlap": run.shared[at, :, :k],
         "second_layer": run.second_layer[at],
+        "bias": run.bias[at],
         "own_gram": alone,
         "shared_gram": shared - np.eye(len(counts)) * (own / sizes)[:, None],
     }
@@ -244,6 +247,7 @@ DIMS = {
     "excess_risk": ("time",),
     "overlap": ("time", "group", "latent"),
     "second_layer": ("time", "group"),
+    "bias": ("time", "group"),
     "own_gram": ("time", "group"),
     "shared_gram": ("time", "group", "group2"),
 }
@@ -279,7 +283,8 @@ def _by_neuron(dataset: xr.Dataset, counts: tuple[int, ...]) -> xr.Dataset:
     """Overlaps and second layer along the neurons, and their Gram matrix where it is not too large."""
     which = np.repeat(np.arange(len(counts)), counts)
     renamed = {}
-    for name in ("overlap", "second_layer"):
+    along = ("overlap", "second_layer", "bias")
+    for name in along:
         for full in (name, f"{name}_spread"):
             renamed[full] = dataset[full].isel(group=which).rename(group="neuron")
     if dataset.sizes["time"] * which.size**2 <= MOST_ENTRIES:
@@ -288,10 +293,10 @@ def _by_neuron(dataset: xr.Dataset, counts: tuple[int, ...]) -> xr.Dataset:
             own, shared = (dataset[f"{kind}_gram{ending}"].values for kind in ("own", "shared"))
             gram = np.where(equal, own[:, which, None], shared[:, which[:, None], which])
             renamed[f"gram{ending}"] = (("time", "neuron", "neuron2"), gram)
-    found = dataset.drop_vars(["overlap", "overlap_spread", "second_layer", "second_layer_spread"]).assign(renamed)
+    found = dataset.drop_vars([full for name in along for full in (name, f"{name}_spread")]).assign(renamed)
     if "gram" in found:
         found.gram.attrs.update(dataset.own_gram.attrs | {"error": "gram_spread"})
     return found
 
 
-equal_neurons = Method("equal-neurons", "theory", CITATIONS, refuses, solve)
+equal_neurons = Method("equal-neurons", "theory", CITATIONS, refuses, solve, coarse={"paths": 256, "scrambles": 2})

@@ -81,6 +81,9 @@ def runs(
 
     found = [of(slice(i, i + side)) for i in range(0, len(rows), side)]
     dataset = observed(found, problem.target.latents, grid, rows).assign_attrs(d=dimension)
+    if problem.network.train_bias:
+        bias = np.concatenate([part.bias for part in found])[:, grid.astype(int)]
+        dataset["bias"] = (("seed", "time", "neuron"), bias)
     status = f"{len(rows)} runs at d = {dimension}, each on {quality.paths} paths."
     lost = np.concatenate([part.diverged for part in found])
     lost = lost[lost >= 0]

@@ -46,13 +46,13 @@ class FirstForces(NamedTuple):
 
 
 def first_forces(
-    network: Network, loss: Loss, fields: np.ndarray, labels: np.ndarray, second_layer: np.ndarray
+    network: Network, loss: Loss, fields: np.ndarray, labels: np.ndarray, outer: tuple[np.ndarray, np.ndarray]
 ) -> FirstForces:
     """Forces at fields of shape (B, m, paths), without their Jacobian: kinked activations have them too.
 
-    `labels` (B, paths), `second_layer` (B, m); computed in the precision of the fields.
+    `labels` (B, paths), `outer`: second layer and biases, (B, m) each; computed in the precision of the fields.
     """
-    numbers = (np.asarray(part, fields.dtype) for part in (second_layer, network.per_neuron("bias")))
+    numbers = (np.asarray(part, fields.dtype) for part in outer)
     parts = _first_forces((network.activation.function, loss.function), fields, labels, *numbers)
     return FirstForces(*(np.asarray(part) for part in parts))
 
@@ -63,10 +63,10 @@ def fresh_losses(
     fields: np.ndarray,
     labels: np.ndarray,
     clean_labels: np.ndarray,
-    second_layer: np.ndarray,
+    outer: tuple[np.ndarray, np.ndarray],
 ) -> np.ndarray:
     """Mean losses (B, 2) at fields (B, m, paths), against labels with and without additive noise."""
-    numbers = (np.asarray(part, fields.dtype) for part in (second_layer, network.per_neuron("bias")))
+    numbers = (np.asarray(part, fields.dtype) for part in outer)
     functions = (network.activation.function, loss.function)
     return np.asarray(_fresh_losses(functions, fields, labels, clean_labels, *numbers), dtype=float)
 
@@ -102,7 +102,7 @@ def _forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: A
 @partial(jax.jit, static_argnums=0)
 def _first_forces(functions: Any, fields: Any, labels: Any, second_layer: Any, bias: Any) -> tuple[jax.Array, ...]:
     activation, loss = functions
-    m, at = fields.shape[1], fields + bias[:, None]
+    m, at = fields.shape[1], fields + bias[..., None]
     value, slope = jax.jvp(activation, (at,), (jnp.ones_like(at),))
     output = (second_layer[..., None] * value).sum(axis=1) / m
     losses, loss_slope = jax.jvp(lambda f: loss(labels, f), (output,), (jnp.ones_like(output),))
@@ -115,5 +115,5 @@ def _fresh_losses(
     functions: Any, fields: Any, labels: Any, clean_labels: Any, second_layer: Any, bias: Any
 ) -> jax.Array:
     activation, loss = functions
-    output = (second_layer[..., None] * activation(fields + bias[:, None])).sum(axis=1) / fields.shape[1]
+    output = (second_layer[..., None] * activation(fields + bias[..., None])).sum(axis=1) / fields.shape[1]
     return jnp.stack([loss(some, output).mean(axis=1) for some in (labels, clean_labels)], axis=1)

@@ -81,6 +81,8 @@ def without_responses(problem: TwoLayer) -> str | None:
             f"it needs a twice differentiable activation, and {label} has a kink, where its second derivative, and so "
             f"a response or a Hessian, is not defined: take a smooth one (gelu, softplus)."
         )
+    if problem.network.train_bias:
+        return "it needs fixed biases, and train_bias is set."
     return beyond_plain(problem.algorithm)
 
 
@@ -117,7 +119,8 @@ def solve(
         tolerance: largest error of a median over the sets, in parts of the size of its variable; 0.01 by default. Where
             it is not reached `ok` is False, and the status says from which step on the sets differ.
 
-    Kinked activations, momentum, step schedules and mini-batches go through `conditioned_pass` (`block_pass` on inputs
+    Kinked activations, momentum, step schedules, mini-batches, a step of its own for the second layer and trained
+    biases (then reported as `bias`) go through `conditioned_pass` (`block_pass` on inputs
     of several variances), which leaves out `response`, `hard_variance` and `amplification`.
 
     Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
@@ -220,7 +223,8 @@ def checked_memory(problem: TwoLayer, steps: int, paths: int, spectrum: InputVar
 
 def _observables(problem: TwoLayer, scramble: Scramble, spectrum: InputVariances, grid: np.ndarray) -> dict[str, Any]:
     found, at = scramble.found, grid.astype(int)
-    run = BlockRun(found.coefficients, found.train_loss, found.second_layer)
+    bias = np.tile(np.asarray(problem.network.per_neuron("bias"), dtype=float), (len(found.second_layer), 1))
+    run = BlockRun(found.coefficients, found.train_loss, found.second_layer, bias)
     variables = block_observables(problem, run, spectrum, grid)
     if "correlation" in variables:
         variables["response"] = (variables["correlation"][0], found.response[np.ix_(at, at)])
@@ -238,10 +242,11 @@ def block_observables(problem: TwoLayer, found: BlockRun, spectrum: InputVarianc
     coefficients = found.coefficients[at]
     field_overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions * spectrum.values)
     field_gram = np.einsum("tica,tjca->tij", coefficients, coefficients)
-    losses = population_losses(problem, field_overlap, field_gram, found.second_layer[at])
+    losses = population_losses(problem, field_overlap, field_gram, found.second_layer[at], found.bias[at])
     scaled = (coefficients / np.sqrt(spectrum.values)).reshape(at.size, problem.network.width, -1)
     overlap = coefficients[:, :, :k] @ np.sqrt(spectrum.fractions / spectrum.values)
-    return _reported(losses, overlap, scaled, found.train_loss[at], found.second_layer[at])
+    variables = _reported(losses, overlap, scaled, found.train_loss[at], found.second_layer[at])
+    return variables | reported_bias(problem, found.bias[at])
 
 
 def _without_responses(problem: TwoLayer, steps: int, paths: int, seed: int, grid: np.ndarray) -> dict[str, Any]:
@@ -280,8 +285,14 @@ def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str
     at, k = grid.astype(int), problem.target.latents
     coefficients = found.coefficients[at]
     overlap, gram = coefficients[:, :, :k], np.einsum("tic,tjc->tij", coefficients, coefficients)
-    losses = population_losses(problem, overlap, gram, found.second_layer[at])
-    return _reported(losses, overlap, coefficients, found.train_loss[at], found.second_layer[at])
+    losses = population_losses(problem, overlap, gram, found.second_layer[at], found.bias[at])
+    variables = _reported(losses, overlap, coefficients, found.train_loss[at], found.second_layer[at])
+    return variables | reported_bias(problem, found.bias[at])
+
+
+def reported_bias(problem: TwoLayer, bias: np.ndarray) -> dict[str, Any]:
+    """Biases (time, m), where they move."""
+    return {"bias": (("time", "neuron"), bias)} if problem.network.train_bias else {}
 
 
 def _reported(
@@ -327,4 +338,6 @@ def _step(problem: TwoLayer) -> object:
     return problem.algorithm.step
 
 
-descent = Method("descent", "theory", CITATIONS, refuses, solve)
+COARSE = {"paths": 1024, "scrambles": 2, "tolerance": 0.1}
+
+descent = Method("descent", "theory", CITATIONS, refuses, solve, coarse=COARSE)

@@ -23,6 +23,7 @@ from limen.problem.algorithms import move_of, step_sizes
 from limen.theory.descent.batches import Batches
 from limen.theory.descent.conditioned_pass import DIVERGED, decompose, orthogonalise
 from limen.theory.descent.forces import first_forces, fresh_losses
+from limen.theory.descent.outer_weights import OuterWeights
 
 # Decays of the first and of the second layer at a step.
 Decays = Callable[[int], tuple[float, float]]
@@ -42,14 +43,15 @@ class SymmetricPoints(NamedTuple):
 
 class SymmetricRun(NamedTuple):
     r"""Steps 0..T of G groups: `shared` (T+1, G, coordinates) is $P$, the target's k coordinates first; `own`
-    (T+1, G, 1 + T) is $q$; `train_loss` (T+1,), `fresh_loss` (T+1, 2), `second_layer` (T+1, G); `diverged`: the first
-    step with weights that are not finite, or None."""
+    (T+1, G, 1 + T) is $q$; `train_loss` (T+1,), `fresh_loss` (T+1, 2), `second_layer`, `bias` (T+1, G); `diverged`: the
+    first step with weights that are not finite, or None."""
 
     shared: np.ndarray
     own: np.ndarray
     train_loss: np.ndarray
     fresh_loss: np.ndarray
     second_layer: np.ndarray
+    bias: np.ndarray
     diverged: int | None
 
 
@@ -79,16 +81,16 @@ def symmetric_pass(
     own = np.zeros((steps + 1, groups, steps + 1))
     shared[0, :, :given], own[0, :, 0] = start
     lengths = _squares(shared[0], own[0], sizes)
-    second = np.zeros((steps + 1, groups))
-    second[0] = np.asarray(network.per_neuron("second_layer"), dtype=float)[ends[:-1]]
+    outer = OuterWeights(problem, steps, (), ends[:-1])
     forces, met = np.empty((points.shared.shape[0] - given, paths), np.float32), 0
     own_forces = [np.empty((steps, part.shape[1]), np.float32) for part in points.own]
     own_met = [0] * groups
-    memory = [np.zeros((move.memories, *part.shape[1:])) for part in (shared, own, second)]
+    memory = [np.zeros((move.memories, *part.shape[1:])) for part in (shared, own)]
     train_loss, fresh_loss, diverged = np.full(steps + 1, np.nan), np.full((steps + 1, 2), np.nan), None
 
     for t in range(steps + 1):
-        active, neurons = given + met, np.repeat(second[t], counts)[None]
+        active, (second, bias) = given + met, outer.at(t)
+        neurons = (np.repeat(second, counts)[None], np.repeat(bias, counts)[None])
         fresh = _fields(shared[t, :, :active], own[t], points.shared, points.own, own_met, sizes, counts)
         field = fresh
         if met:
@@ -134,20 +136,16 @@ def symmetric_pass(
         if algorithm.spherical:
             factor = np.sqrt(lengths / _squares(shared[t + 1], own[t + 1], sizes))[:, None]
             shared[t + 1], own[t + 1] = factor * shared[t + 1], factor * own[t + 1]
-        second[t + 1] = second[t]
-        if network.train_second_layer:
-            weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
-            pulls = found.second_layer_pull[0] @ weights / paths
-            slope = np.array([pulls[one].mean(dtype=float) for one in slices])
-            second[t + 1], memory[2] = move.apply(
-                numbers, rates[t], 1.0 - rates[t] * second_decay, t, second[t], slope, memory[2]
-            )
+        weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
+        pulls = [part[0] @ weights / paths for part in (found.second_layer_pull, found.force)]
+        pull_second, shift = (np.array([part[one].mean(dtype=float) for one in slices]) for part in pulls)
+        outer.advance(t, rates[t], pull_second + second_decay * outer.at(t)[0], shift)
         if not _squares(shared[t + 1], own[t + 1], sizes).max() < DIVERGED * max(lengths.max(), 1.0):
             diverged = t + 1
-            for part in (shared, own, second):
-                part[t + 1 :] = np.nan
+            shared[t + 1 :], own[t + 1 :] = np.nan, np.nan
+            outer.end(t + 1)
             break
-    return SymmetricRun(shared, own, train_loss, fresh_loss, second, diverged)
+    return SymmetricRun(shared, own, train_loss, fresh_loss, outer.second_layer, outer.bias, diverged)
 
 
 def _fields(

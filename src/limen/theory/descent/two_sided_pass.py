@@ -32,6 +32,7 @@ from limen.problem.algorithms import Descent, move_of, step_sizes
 from limen.theory.descent.batches import Batches
 from limen.theory.descent.conditioned_pass import DIVERGED, Points, Run, decompose
 from limen.theory.descent.forces import FirstForces, first_forces
+from limen.theory.descent.outer_weights import OuterWeights
 
 
 class Entries(NamedTuple):
@@ -82,8 +83,7 @@ def two_sided_pass(
     weights = start.astype(np.float32) @ directions[:given]
     memory = np.zeros((move.memories, m, paths), np.float32)
     coefficients = np.zeros((steps + 1, m, given + most))
-    second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (steps + 1, 1))
-    second_memory = np.zeros((move.memories, m))
+    outer = OuterWeights(problem, steps, (1,), apply=partial(_moved, move.apply))
     train_loss, diverged = np.full(steps + 1, np.nan), None
 
     for t in range(steps + 1):
@@ -98,7 +98,7 @@ def two_sided_pass(
             fresh = seen_samples.add_fresh(fields[c])
             fields[c] = fresh + (gradients[:met] @ directions[c] / paths) @ forces[:met]
         field = parts.astype(np.float32) @ fields[:known]
-        forced = first_forces(network, problem.loss, field[None], samples.labels[None], second_layer[t : t + 1])
+        forced = first_forces(network, problem.loss, field[None], samples.labels[None], outer.at(t))
         found = FirstForces(*(part[0] for part in forced))
         train_loss[t] = found.losses.mean(dtype=float)
         if t == steps:
@@ -120,21 +120,20 @@ def two_sided_pass(
             gradients[b] = fresh / root + ((common[:, j] - older) / parts[j, b]).astype(np.float32) @ directions[:known]
         gradient = parts.astype(np.float32) @ gradients[:met]
 
-        arguments = (numbers, sizes[t], 1.0 - sizes[t] * decay, t)
-        weights, memory = _moved(move.apply, arguments, weights, gradient, memory)
+        shrink = 1.0 - sizes[t] * decay
+        weights, memory = _moved(move.apply, numbers, sizes[t], shrink, t, weights, gradient, memory)
         if spherical:
             weights = weights * (lengths / np.sqrt(np.mean(weights**2, axis=1, keepdims=True)))
-        if network.train_second_layer:
-            share = np.ones(paths, np.float32) if batches is None else batches.expected[t]
-            slope = (found.second_layer_pull @ share / paths).astype(float)
-            arguments = (numbers, sizes[t], 1.0, t)
-            second_layer[t + 1], second_memory = _moved(move.apply, arguments, second_layer[t], slope, second_memory)
+        share = np.ones(paths, np.float32) if batches is None else batches.expected[t]
+        outer.advance(t, sizes[t], *((part @ share / paths)[None] for part in (found.second_layer_pull, found.force)))
         if not np.sum(weights**2, dtype=float) / paths < DIVERGED * max(np.sum(start**2), 1.0):
             diverged = t + 1
-            coefficients[t + 1 :], second_layer[t + 1 :] = np.nan, np.nan
+            coefficients[t + 1 :] = np.nan
+            outer.end(t + 1)
             break
         advance(t)
-    return Run(coefficients[:, :, :known], train_loss, second_layer, np.zeros((steps, m, 0)), diverged)
+    moved = (outer.second_layer[0], outer.bias[0])
+    return Run(coefficients[:, :, :known], train_loss, *moved, np.zeros((steps, m, 0)), diverged)
 
 
 class Span:
@@ -158,8 +157,9 @@ class Span:
         return fresh
 
 
-def _moved(apply: Any, arguments: tuple[Any, ...], entry: Any, gradient: Any, memory: Any) -> tuple[Any, Any]:
-    numbers, step, shrink, done = arguments
+def _moved(
+    apply: Any, numbers: Any, step: Any, shrink: Any, done: int, entry: Any, gradient: Any, memory: Any
+) -> tuple[Any, Any]:
     kind = entry.dtype.type
     new, kept = _compiled(apply, tuple(map(kind, numbers)), kind(step), kind(shrink), done, entry, gradient, memory)
     return np.asarray(new), np.asarray(kept)

@@ -177,4 +177,4 @@ def _dataset(model: GaussianModel, pair: Pair, grid: np.ndarray) -> xr.Dataset:
     return xr.Dataset(variables, coords=coords)
 
 
-gaussian_model_flow = Method("gaussian-model", "theory", CITATIONS, refuses, solve)
+gaussian_model_flow = Method("gaussian-model", "theory", CITATIONS, refuses, solve, coarse={"tolerance": LARGEST})

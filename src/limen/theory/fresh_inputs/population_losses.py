@@ -53,10 +53,10 @@ class Shape(NamedTuple):
 
 @in_double
 def population_losses(
-    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray | None = None
 ) -> PopulationLosses:
     r"""$E\,\ell(y,f)$ with label noise, and without additive noise: `overlap` (time, m, k), `gram` (time, m, m),
-    `second_layer` (time, m).
+    `second_layer` (time, m), and `bias` (time, m) where it is not that of the network.
 
     Square loss: $10^{-8}$ of $E h^2+E f^2$ for up to two latent coordinates (noise inside a formula counts as one),
     jumps and kinks included, and some $10^{-5}$ for more, or where many neurons meet many times. Other losses:
@@ -64,20 +64,24 @@ def population_losses(
     reached. Times that are not finite give NaN.
     """
     known = np.isfinite(gram).all(axis=(1, 2)) & np.isfinite(overlap).all(axis=(1, 2))
-    known &= np.isfinite(second_layer).all(axis=1)
+    if bias is None:
+        bias = np.tile(np.asarray(problem.network.per_neuron("bias"), dtype=float), (len(overlap), 1))
+    known &= np.isfinite(second_layer).all(axis=1) & np.isfinite(bias).all(axis=1)
     found = np.full((4, len(overlap)), np.nan)
     if known.any():
-        parts = (overlap[known], gram[known], second_layer[known])
+        parts = (overlap[known], gram[known], second_layer[known], bias[known])
         route = _square_losses if problem.loss.name == "square" else _other_losses
         found[:, known] = route(problem, *parts)
     return PopulationLosses(*found)
 
 
-def _square_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> np.ndarray:
+def _square_losses(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray
+) -> np.ndarray:
     m = problem.network.width
     power, power_error = _label_power(problem.target)
-    cross = _label_means(problem, overlap, gram)
-    pairs = _pair_power(problem, gram, second_layer)
+    cross = _label_means(problem, overlap, gram, bias)
+    pairs = _pair_power(problem, gram, second_layer, bias)
     excess = 0.5 * power - np.einsum("tj,tj->t", second_layer, cross.value) / m + 0.5 * pairs.value
     error = 0.5 * power_error + np.einsum("tj,tj->t", np.abs(second_layer), cross.error) / m + 0.5 * pairs.error
     excess = np.maximum(excess, 0.0)
@@ -108,16 +112,16 @@ def _label_power(target: Target) -> tuple[float, float]:
     return float(sets.mean()), float(_between(sets[:, None])[0] + rule.error * abs(sets.mean()))
 
 
-def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray) -> PairMean:
+def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, bias: np.ndarray) -> PairMean:
     r"""$E[h\,\sigma_j]$, shape (time, m)."""
     target, network = problem.target, problem.network
     times, m, k = overlap.shape
-    bias = np.tile(np.asarray(network.per_neuron("bias"), dtype=float), times)
+    shifts = bias.ravel()
     variance = np.einsum("tjj->tj", gram).ravel()
     neuron = shape_of(network.activation)
     if single_coordinate(target):
         link, size = shape_of(target), np.sqrt(np.maximum(variance, SMALLEST))
-        fields = Fields(np.ones(times * m), np.zeros(times * m), size, bias, overlap[:, :, 0].ravel() / size)
+        fields = Fields(np.ones(times * m), np.zeros(times * m), size, shifts, overlap[:, :, 0].ravel() / size)
         found = pair_means(
             _product_with_link(target.function, network.activation.function),
             fields,
@@ -130,7 +134,7 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray) -> Pa
     directions = overlap.reshape(times * m, k)
     rest = np.sqrt(np.maximum(variance - np.sum(directions**2, axis=1), 0.0))
     found = smoothed_means(
-        network.activation, neuron.kinks, neuron.reach, rest, bias, directions, rule.points[:, :, :k],
+        network.activation, neuron.kinks, neuron.reach, rest, shifts, directions, rule.points[:, :, :k],
         rule.weights * rule.labels,
     )  # fmt: skip
     value = found.mean(axis=1)
@@ -138,11 +142,11 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray) -> Pa
     return PairMean(value.reshape(times, m), error.reshape(times, m))
 
 
-def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -> PairMean:
+def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:
     r"""$E f^2=\frac1{m^2}\sum_{ij}a_ia_jE[\sigma_i\sigma_j]$, shape (time,)."""
     network = problem.network
     times, m = second_layer.shape
-    function, bias = as_function(network.activation), np.asarray(network.per_neuron("bias"), dtype=float)
+    function = as_function(network.activation)
     first, second = np.triu_indices(m)
     multiple = np.where(first == second, 1.0, 2.0) / m**2
     weights = multiple * second_layer[:, first] * second_layer[:, second]
@@ -154,13 +158,13 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -
         means = covariance_dual(network.activation, variance[:, first], variance[:, second], limited)
         return PairMean(np.sum(weights * means, axis=1), np.zeros(times))
     if first.size * times > MOST_PAIRS:
-        return _sampled_power(problem, gram, second_layer)
+        return _sampled_power(problem, gram, second_layer, bias)
     size = np.sqrt(np.maximum(variance, SMALLEST))
     fields = Fields(
         size[:, first].ravel(),
-        np.tile(bias[first], times),
+        bias[:, first].ravel(),
         size[:, second].ravel(),
-        np.tile(bias[second], times),
+        bias[:, second].ravel(),
         (gram[:, first, second] / (size[:, first] * size[:, second])).ravel(),
     )
     shape = shape_of(network.activation)
@@ -169,23 +173,23 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -
     return PairMean(np.sum(weights * value, axis=1), np.sum(np.abs(weights) * error, axis=1))
 
 
-def _sampled_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray) -> PairMean:
+def _sampled_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:
     network = problem.network
-    bias = jnp.asarray(network.per_neuron("bias"))
     points = jnp.asarray(_frozen(network.width))
-    arrays = (jnp.asarray(_roots(gram)), jnp.asarray(second_layer))
-    sets = np.asarray(_mean_squares(network.activation.function, points, bias, arrays))
+    arrays = (jnp.asarray(_roots(gram)), jnp.asarray(second_layer), jnp.asarray(bias))
+    sets = np.asarray(_mean_squares(network.activation.function, points, arrays))
     return PairMean(sets.mean(axis=1), _between(sets.T))
 
 
-def _other_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray) -> np.ndarray:
+def _other_losses(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray
+) -> np.ndarray:
     target, network = problem.target, problem.network
     functions = (network.activation.function, target.function, problem.loss.function)
     if network.width == 1 and single_coordinate(target):
         link, neuron = shape_of(target), shape_of(network.activation)
         size, times = np.sqrt(np.maximum(gram[:, 0, 0], SMALLEST)), len(overlap)
-        bias = np.full(times, network.per_neuron("bias")[0])
-        fields = Fields(np.ones(times), np.zeros(times), size, bias, overlap[:, 0, 0] / size)
+        fields = Fields(np.ones(times), np.zeros(times), size, bias[:, 0], overlap[:, 0, 0] / size)
         value, error = pair_means(
             _both_losses(*functions, float(target.noise)),
             fields,
@@ -204,8 +208,7 @@ def _other_losses(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, seco
             bool(inner),
             jnp.asarray(points),
             jnp.asarray(target.noise),
-            jnp.asarray(network.per_neuron("bias")),
-            tuple(jnp.asarray(part) for part in (overlap, _roots(gram, overlap), second_layer)),
+            tuple(jnp.asarray(part) for part in (overlap, _roots(gram, overlap), second_layer, bias)),
         )
     )
     return np.stack([*sets.mean(axis=2).T, *(_between(sets[:, i].T) for i in range(2))])
@@ -265,9 +268,9 @@ def _both_losses(
 
 
 @partial(jax.jit, static_argnums=0)
-def _mean_squares(activation: Any, points: jax.Array, bias: jax.Array, parts: tuple[jax.Array, ...]) -> jax.Array:
-    def at_time(part: tuple[jax.Array, jax.Array]) -> jax.Array:
-        root, second = part
+def _mean_squares(activation: Any, points: jax.Array, parts: tuple[jax.Array, ...]) -> jax.Array:
+    def at_time(part: tuple[jax.Array, ...]) -> jax.Array:
+        root, second, bias = part
         output = activation(points @ root.T + bias) @ second / len(bias)
         return jnp.mean(output**2, axis=-1)
 
@@ -275,9 +278,7 @@ def _mean_squares(activation: Any, points: jax.Array, bias: jax.Array, parts: tu
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _mean_losses(
-    functions: Any, inner_noise: bool, points: jax.Array, noise: jax.Array, bias: jax.Array, parts: Any
-) -> jax.Array:
+def _mean_losses(functions: Any, inner_noise: bool, points: jax.Array, noise: jax.Array, parts: Any) -> jax.Array:
     activation, link, loss = functions
     m, k = parts[0].shape[1:]
     latent, own = points[..., :k], points[..., k : k + m]
@@ -286,7 +287,7 @@ def _mean_losses(
     noisy = clean + jnp.sqrt(noise) * points[..., -1]
 
     def at_time(part: tuple[jax.Array, ...]) -> jax.Array:
-        overlap, root, second = part
+        overlap, root, second, bias = part
         output = activation(latent @ overlap.T + own @ root.T + bias) @ second / m
         return jnp.stack([jnp.mean(loss(label, output), axis=-1) for label in (noisy, clean)])
 

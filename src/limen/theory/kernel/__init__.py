@@ -81,6 +81,7 @@ from limen.theory.kernel.tangent.lazy import (
     lazy_bounds,
     two_layer_lipschitz,
 )
+from limen.theory.kernel.tangent.lazy_constants import LazyConstants, lazy_constants
 from limen.theory.kernel.tangent.linearized import (
     LinearizedTraining,
     linearized_descent,
@@ -107,6 +108,7 @@ __all__ = [
     "FilterRisk",
     "FitGap",
     "LazyBounds",
+    "LazyConstants",
     "LinearizedTraining",
     "MarginAsymptotics",
     "MaxMargin",
@@ -133,6 +135,7 @@ __all__ = [
     "largest_second_derivative",
     "largest_stable_step",
     "lazy_bounds",
+    "lazy_constants",
     "least_squares_gap",
     "linear_rademacher_bound",
     "linearized_descent",

@@ -68,10 +68,10 @@ def slope_moments(activation: Any, variance: float) -> tuple[float, float]:
 
 
 def regime(kappa: float, delta: float) -> Regime:
-    r"""The limit of SGD with width $p\sim d^\kappa$ and rate $\gamma\sim d^{-\delta}$.
+    r"""The limit of SGD with width $p\sim d^\kappa$ and rate $\gamma\sim d^{-\rho}$, $\rho$ = `delta`.
 
-    $\kappa+\delta>0$: `gradient flow`, $n\sim d^{1+\kappa+\delta}$ samples per unit of time; $=0$: `saad-solla`;
-    $-\frac12<\kappa+\delta<0$: `noise dominated`, nothing is learnt; below: one step moves the norms by $O(1)$, `no
+    $\kappa+\rho>0$: `gradient flow`, $n\sim d^{1+\kappa+\rho}$ samples per unit of time; $=0$: `saad-solla`;
+    $-\frac12<\kappa+\rho<0$: `noise dominated`, nothing is learnt; below: one step moves the norms by $O(1)$, `no
     ode`. Source: Veiga et al. 2022.
     """
     total = kappa + delta

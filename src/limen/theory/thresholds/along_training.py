@@ -1,25 +1,95 @@
 """The Hessian along gradient descent: weights on the paths of the theory, and the law they give."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
-from limen.theory.descent.solve import Scramble, checked_memory, refuses, run_scramble, without_responses
+from limen.theory.descent.causal_pass import start_coefficients
+from limen.theory.descent.conditioned_pass import Sampling, Snapshot, conditioned_pass
+from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
+from limen.theory.descent.finite_dimension import draw_points
+from limen.theory.descent.solve import (
+    Scramble,
+    checked_memory,
+    pinned_directions,
+    refuses,
+    run_scramble,
+    without_responses,
+)
 from limen.theory.thresholds.hessian_law import HessianLaw, hessian_law
 from limen.theory.thresholds.hessian_weights import network_weights, neuron_weights
 from limen.theory.thresholds.matrix_hessian import MatrixHessianLaw, matrix_hessian_law
 from limen.theory.thresholds.population_hessian import PopulationHessianLaw, population_hessian
 
 
-def scrambles_of(problem: TwoLayer, steps: int, paths: int, scrambles: int, seed: int) -> list[Scramble]:
-    """Independent sets of paths through `steps` steps; problems outside the theory are refused."""
+class PathFields(NamedTuple):
+    """What Hessians of one set of paths are made of: fields (N, m) and second layer (m,) by step, those left out at
+    which weights have diverged; labels (N,); hard coordinates (N, r)."""
+
+    fields: Mapping[int, np.ndarray]
+    second_layer: Mapping[int, np.ndarray]
+    labels: np.ndarray
+    hard: np.ndarray
+
+
+def path_fields(one: Scramble, steps: Sequence[int] | np.ndarray) -> PathFields:
+    """Those of a set with responses."""
+    end = one.found.diverged
+    some = [int(step) for step in steps if end is None or step < end]
+    fields, second = one.found.fields, one.found.second_layer
+    hard = one.coordinates.latent @ one.hard
+    return PathFields({t: fields[t] for t in some}, {t: second[t] for t in some}, one.coordinates.labels, hard)
+
+
+def fields_of(problem: TwoLayer, steps: np.ndarray, paths: int, scrambles: int, seed: int) -> list[PathFields]:
+    """Independent sets of paths at `steps`, by the pass without responses."""
+    _check(problem, scrambles)
+    if (reason := problem.inputs.unlike_isotropic()) is not None:
+        raise InputError(f"the pass without responses does not apply: {reason}")
+    checked_run_memory(problem, int(steps[-1]), paths)
+    return [_fields(problem, steps, paths, 1000 * seed + i) for i in range(scrambles)]
+
+
+def _fields(problem: TwoLayer, steps: np.ndarray, paths: int, seed: int) -> PathFields:
+    last, k, m = int(steps[-1]), problem.target.latents, problem.network.width
+    points = draw_points(problem, m * last, paths, [seed])
+    hard = points.normals[0, :k].T @ pinned_directions(problem)
+    wanted = {int(step) for step in steps}
+    fields: dict[int, np.ndarray] = {}
+    second: dict[int, np.ndarray] = {}
+
+    def watch(step: int, now: Snapshot) -> None:
+        if step in wanted:
+            fields[step], second[step] = now.field[0].T.astype(float), now.second_layer[0]
+
+    start = start_coefficients(problem, k + m)[None]
+    end = conditioned_pass(problem, points, start, last, Sampling(), True, watch).row(0).diverged
+    kept = {step for step in fields if end is None or step < end}
+    fields, second = ({step: part[step] for step in kept} for part in (fields, second))
+    return PathFields(fields, second, points.labels[0].astype(float), hard.astype(float))
+
+
+def path_weights(problem: TwoLayer, one: PathFields, step: int, neuron: int) -> np.ndarray:
+    """Weights (N,) of one neuron's block after `step` steps."""
+    network = problem.network
+    outer = (one.second_layer[step], network.per_neuron("bias"))
+    return neuron_weights(network.activation, problem.loss, *outer, one.fields[step], one.labels, neuron)
+
+
+def _check(problem: TwoLayer, scrambles: int) -> None:
     reason = refuses(problem) or without_responses(problem)
     if reason is not None:
         raise InputError(f"the theory of gradient descent does not apply: {reason}")
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
+
+
+def scrambles_of(problem: TwoLayer, steps: int, paths: int, scrambles: int, seed: int) -> list[Scramble]:
+    """Independent sets of paths through `steps` steps; problems outside the theory are refused."""
+    _check(problem, scrambles)
     checked_memory(problem, steps, paths, problem.inputs.spectrum)
     return [run_scramble(problem, steps, paths, 1000 * seed + i, problem.inputs.spectrum) for i in range(scrambles)]
 
@@ -28,19 +98,7 @@ def neuron_samples(
     problem: TwoLayer, found: Sequence[Scramble], step: int, neuron: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (N,) of one neuron's block after `step` steps, and hard coordinates (N, r), over all given sets."""
-    network = problem.network
-    weights = [
-        neuron_weights(
-            network.activation,
-            problem.loss,
-            one.found.second_layer[step],
-            network.per_neuron("bias"),
-            one.found.fields[step],
-            one.coordinates.labels,
-            neuron,
-        )
-        for one in found
-    ]
+    weights = [path_weights(problem, path_fields(one, [step]), step, neuron) for one in found]
     return np.concatenate(weights), _hard_coordinates(found)
 
 

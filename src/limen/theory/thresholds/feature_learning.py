@@ -26,7 +26,14 @@ from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.hard_fluctuations import hard_fluctuations
 from limen.theory.descent.solve import CITATIONS, Scramble, pinned_directions
-from limen.theory.thresholds.along_training import neuron_samples, scrambles_of, weight_decay_level
+from limen.theory.thresholds.along_training import (
+    PathFields,
+    fields_of,
+    path_fields,
+    path_weights,
+    scrambles_of,
+    weight_decay_level,
+)
 from limen.theory.thresholds.hessian_law import hessian_law, zero_levels
 from limen.theory.thresholds.population_hessian import population_hessian
 
@@ -38,6 +45,8 @@ EXPONENT = 0.25
 PER_OCTAVE, LOWEST, HIGHEST = 4, 1.0, 64.0
 # Below two samples per dimension the criteria are noise around zero: only a run of negative values counts.
 RUN = 3
+# Beyond so many steps responses are left out.
+LONG = 100
 # A curve whose last half moves by less than this has settled.
 SETTLED = 0.05
 
@@ -63,7 +72,9 @@ def feature_learning(
     counts as soon as the block of one neuron shows it.
 
     Without a hard direction there is no threshold: `threshold` has no entries along `hard` and the status says so.
-    Cost: one pass of the theory per set and lattice ratio, four to an octave.
+    Cost: one pass of the theory per set and lattice ratio, four to an octave. Beyond 100 steps the pass is the one
+    without responses, $O(N(mT)^2)$ operations instead of $O(N(mT)^3)$; `paths` must be at least four times steps and
+    width. The growth of the fluctuations is then not known: `growth` is undefined, and the bracket that of the others.
     """
     if criterion not in CRITERIA:
         raise InputError(f"criterion must be one of {', '.join(CRITERIA)}, got {criterion!r}.")
@@ -73,16 +84,24 @@ def feature_learning(
         raise InputError("start must not overlap with the hard directions of the target for a threshold.")
     if directions == 0:
         return _no_hard_direction(problem, grid)
+    steps = grid.astype(int)
+    if steps[-1] > LONG and criterion == "growth":
+        raise InputError(f"criterion must not be 'growth' beyond {LONG} steps, where responses are left out.")
     passes, minima = 0, list[np.ndarray]()
 
     def signs(index: int) -> np.ndarray:
         nonlocal passes
         ratio = LOWEST * 2.0 ** (index / PER_OCTAVE)
         at_ratio = problem.model_copy(update={"samples_per_dim": ratio})
-        found = scrambles_of(at_ratio, int(grid[-1]), paths, scrambles, seed)
+        if steps[-1] > LONG:
+            sets = fields_of(at_ratio, steps, paths, scrambles, seed)
+            found = [_hessian_criteria(at_ratio, one, steps) for one in sets]
+        else:
+            passed = scrambles_of(at_ratio, int(steps[-1]), paths, scrambles, seed)
+            found = [_criteria(at_ratio, one, steps) for one in passed]
         passes += len(found)
         progress(passes)
-        values, smallest = zip(*(_criteria(at_ratio, one, grid.astype(int)) for one in found), strict=True)
+        values, smallest = zip(*found, strict=True)
         minima.append(np.min(smallest, axis=0))
         return np.stack(values)
 
@@ -97,27 +116,33 @@ def feature_learning(
 def _criteria(problem: TwoLayer, one: Scramble, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Numbers that are negative where a criterion holds, shape (criterion, time, hard), ascending along hard; and the
     smallest weights (time,)."""
-    directions = one.hard.shape[1]
-    values, smallest = np.full((len(CRITERIA), steps.size, directions), np.nan), np.full(steps.size, np.nan)
-    delta, level = problem.samples_per_dim, weight_decay_level(problem)
-    assert delta is not None
+    values, smallest = _hessian_criteria(problem, path_fields(one, steps), steps)
     variance, _ = hard_fluctuations(problem, one.found, one.coordinates.latent, one.hard)
     for i, step in enumerate(steps):
         if one.found.diverged is not None and step >= one.found.diverged:
             continue
         for neuron in range(problem.network.width):
-            weights, coordinates = neuron_samples(problem, [one], int(step), neuron)
+            values[2, i] = np.fmin(values[2, i], EXPONENT - _growth(one, variance, int(step), neuron))
+    return values, smallest
+
+
+def _hessian_criteria(problem: TwoLayer, one: PathFields, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """As `_criteria`, of the two that the Hessian decides; growth is left undefined."""
+    values, smallest = np.full((len(CRITERIA), steps.size, one.hard.shape[1]), np.nan), np.full(steps.size, np.nan)
+    delta, level = problem.samples_per_dim, weight_decay_level(problem)
+    assert delta is not None
+    for i, step in enumerate(steps):
+        for neuron in range(problem.network.width if int(step) in one.fields else 0):
+            weights = path_weights(problem, one, int(step), neuron)
             if problem.inputs.isotropic:
-                law = hessian_law(weights, coordinates, delta, TRIM, level)
-                levels = zero_levels(weights, coordinates, delta, level=level)
+                law = hessian_law(weights, one.hard, delta, TRIM, level)
+                levels = zero_levels(weights, one.hard, delta, level=level)
             else:
-                law = population_hessian(weights, coordinates, delta, problem.inputs, TRIM, level)
-                levels = population_hessian(weights, coordinates, delta, problem.inputs, level=level).zero_levels()
+                law = population_hessian(weights, one.hard, delta, problem.inputs, TRIM, level)
+                levels = population_hessian(weights, one.hard, delta, problem.inputs, level=level).zero_levels()
             smallest[i] = np.fmin(smallest[i], law.minimum_weight)
             values[0, i] = np.fmin(values[0, i], law.stability)
             values[1, i] = np.fmin(values[1, i], levels)
-            grown = _growth(one, variance, int(step), neuron)
-            values[2, i] = np.fmin(values[2, i], EXPONENT - grown)
     return values, smallest
 
 

@@ -197,7 +197,7 @@ def _smooth_cells(
 ) -> tuple[csr_array, np.ndarray]:
     e, e_weights = _nodes(64) if inner else (np.zeros(1), np.ones(1))
     h = _on_product(values, z, e)
-    edges = _noisy_edges(h, _normal_weights(z)[:, None] * e_weights, np.sqrt(noise), cells)
+    edges = noisy_edges(h, _normal_weights(z)[:, None] * e_weights, np.sqrt(noise), cells)
     likelihood = np.zeros((len(z), len(edges) + 1))
     for column, weight in zip(h.T, e_weights, strict=True):
         below = ndtr((edges - column[:, None]) / np.sqrt(noise))
@@ -206,7 +206,7 @@ def _smooth_cells(
     return csr_array(likelihood), np.concatenate([edges[:1], 0.5 * (edges[1:] + edges[:-1]), edges[-1:]])
 
 
-def _noisy_edges(h: np.ndarray, weights: np.ndarray, scale: float, cells: int) -> np.ndarray:
+def noisy_edges(h: np.ndarray, weights: np.ndarray, scale: float, cells: int) -> np.ndarray:
     """Label values between cells of equal width in the score of the noisy label."""
     stride = max(1, h.size // 2048)
     centres, chances = h.ravel()[::stride], weights.ravel()[::stride]

@@ -11,7 +11,7 @@ from limen.theory.descent.escape import escaping_runs
 from limen.theory.descent.solve import refuses, without_responses
 from limen.theory.thresholds.algorithmic import algorithmic
 from limen.theory.thresholds.feature_learning import feature_learning
-from limen.theory.thresholds.information_theoretic import information_theoretic
+from limen.theory.thresholds.information_theoretic import threshold_if_known
 
 RUNS = 100
 NO_RUNS = (
@@ -24,10 +24,11 @@ NO_RUNS = (
 class Report:
     r"""Thresholds of a problem.
 
-    `hard_basis` (k, r); leaps of the link; `delta_alg`, `delta_it` (None where there is no formula: several latent
-    directions); `threshold` $\delta^*$ at the last time with its `bracket`, and whether it `settled`; `escape_time` and
-    `success_probability` at the problem's own samples per dimension and at `d`. Without a hard direction the last four
-    are None; on inputs of several variances the last two are, and printing says why.
+    `hard_basis` (k, r); leaps of the link; `delta_alg`; `delta_it`, None where there is no formula (several latent
+    directions without label noise, or easy and hard ones together, or on inputs of several variances); `threshold`
+    $\delta^*$ at the last time with its `bracket`, and whether it `settled`; `escape_time` and `success_probability` at
+    the problem's own samples per dimension and at `d`. Without a hard direction the last four are None; on inputs of
+    several variances the last two are, and printing says why.
     """
 
     target: str
@@ -90,7 +91,7 @@ def report(problem: TwoLayer, times: Any = 60, d: int = 1000, paths: int = 4096,
         "information_leap": leap(target, "information"),
         "generative_leap": leap(target, "generative"),
         "delta_alg": algorithmic(target, problem.inputs),
-        "delta_it": information_theoretic(target, problem.inputs) if target.latents == 1 else None,
+        "delta_it": threshold_if_known(target, problem.inputs),
     }
     if hard.shape[1] == 0:
         return Report(**common, threshold=None, bracket=None, settled=True, escape_time=None, success_probability=None)

@@ -57,6 +57,10 @@ def sharpness(
         reason = f"it has at most {MOST_WIDTH} neurons, not {problem.network.width}."
     if reason is None and getattr(problem.algorithm, "batch_fraction", 1.0) < 1.0:
         reason = "with mini-batches the Hessian of a step is that of its batch: take batch_fraction 1."
+    if reason is None and problem.network.train_bias:
+        reason = "it needs fixed biases, and train_bias is set."
+    if reason is None and getattr(problem.algorithm, "second_layer_ratio", 1.0) != 1.0:
+        reason = "with a step of its own for the second layer no one eigenvalue says what is stable."
     if reason is not None:
         raise InputError(f"sharpness does not apply: {reason}")
     if scrambles < 2:

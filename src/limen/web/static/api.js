@@ -29,7 +29,7 @@ export async function postJSON(path, body, signal) {
 }
 
 const LAST = ["done", "failed", "cancelled"];
-const KINDS = ["queued", "theory", "seeds", ...LAST];
+const KINDS = ["queued", "preliminary", "theory", "seeds", ...LAST];
 
 // One run. `on(kind, data)` hears every event, and "away" and "back" when the connection goes and comes.
 export class Run {

@@ -132,14 +132,20 @@ class View {
     this.part(".panels").classList.add("stale");
     clearInterval(this.waiting);
     const began = performance.now();
+    let first = false;
     // From a second on it says how long, and shows the gallery's picture where there is none yet.
     const slow = this.waiting = setInterval(() => {
       const seconds = Math.round((performance.now() - began) / 1000);
-      if (!this.run) this.say(seconds ? `computing theory… ${seconds} s` : "computing theory…");
+      const what = first ? "coarse curves; computing the theory…" : "computing theory…";
+      if (!this.run) this.say(seconds ? `${what} ${seconds} s` : what);
       if (seconds) this.meanwhile();
     }, 250);
     this.theory = new Run(this.body(0), async (kind, data) => {
-      if (kind === "theory") {
+      if (kind === "preliminary") {
+        if (this.drawnSimulation) return;
+        first = true;
+        await this.show(data);
+      } else if (kind === "theory") {
         clearInterval(slow);
         // It may come after the simulation of the same parameters, which shows more.
         if (this.drawnSimulation) return;
@@ -256,6 +262,7 @@ class View {
 
   async show(data) {
     this.part(".meanwhile").hidden = true;
+    this.part(".panels").classList.toggle("coarse", Boolean(data.preliminary));
     this.part(".figure-title").innerHTML = data.figure.title;
     this.part(".caption").innerHTML = data.figure.caption;
     numbers(this.part(".numbers tbody"), data);
@@ -265,7 +272,7 @@ class View {
     await this.plots.draw(data.figure);
     this.part(".panels").classList.remove("stale");
     if (data.key) this.part("#prediction").href = `/api/predictions/${data.key}`;
-    if (data.key) this.part("#prediction").hidden = false;
+    if (data.key || data.preliminary) this.part("#prediction").hidden = !data.key;
   }
 
   // What more can be asked of a problem of one's own follows its text and its curves.

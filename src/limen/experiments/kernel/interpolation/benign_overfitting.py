@@ -1,5 +1,6 @@
 """When interpolation is harmless: three covariances, the same noise, more and more samples."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import LeastSquaresData, draw_least_squares
 from limen.simulation.kernel.ridgeless import InterpolatorRisk, interpolator_risk_of_inputs
+from limen.theory.kernel.effective_ranks import BenignOverfitting as RiskOfInterpolator
 from limen.theory.kernel.effective_ranks import benign_overfitting, effective_ranks
 
 HARMLESS, TEMPERED, RUINOUS = "flat floor", "power law", "geometric"
@@ -52,7 +54,7 @@ class BenignOverfitting(Experiment):
     default_seeds: ClassVar[int] = 64
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse",)
     quick: ClassVar[dict[str, float]] = {"samples": 160}
-    quick_seeds: ClassVar[int] = 64
+    quick_seeds: ClassVar[int] = 112
 
     noise: float = Field(0.2, gt=0.0, le=100.0, description="variance σ² of the label noise")
     decay: float = Field(10.0, ge=2.0, le=50.0, description="length τ of the geometric decay of the eigenvalues")
@@ -73,15 +75,12 @@ class BenignOverfitting(Experiment):
         directions = np.arange(1.0, round(count**self.growth) + 1)
         return np.exp(-directions / self.decay) + 1.0 / directions.size
 
+    def _risks(self, spectrum: str, counts: Sequence[int]) -> list[RiskOfInterpolator]:
+        many = ((self.eigenvalues(spectrum, count), count) for count in counts)
+        return [benign_overfitting(values, count, self.noise, _signal(values.size)) for values, count in many]
+
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
-        risks = {
-            name: [
-                benign_overfitting(values, count, self.noise, _signal(values.size))
-                for count in self.counts()
-                for values in [self.eigenvalues(name, count)]
-            ]
-            for name in (*COMPARED, RUINOUS)
-        }
+        risks = {name: self._risks(name, self.counts()) for name in (*COMPARED, RUINOUS)}
         compared = [risks[name] for name in COMPARED]
         places = ("spectrum", "count")
         dataset = xr.Dataset(
@@ -129,33 +128,30 @@ class BenignOverfitting(Experiment):
         return draw_least_squares(seed, size, count, self.noise, values, np.full(size, 1 / size), _signal(size))
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
-        data, counts = theory.dataset, theory.dataset["count"].values
+        counts = theory.dataset["count"].values
+        # Between the numbers of samples that are trained theory is a curve, not a polygon.
+        fine = np.unique(np.geomspace(counts[0], counts[-1], 25).round().astype(int))
         risks: list[Mark] = []
-        for colour, name in enumerate(COMPARED):
-            row = data.sel(spectrum=name)
-            risks.append(Line(counts, row.excess_mse.values, name, colour))
-            risks.append(
-                Line(
-                    counts,
-                    row.rank_estimate.values,
-                    r"$\sigma^2(k^*/n+n/R_{k^*})$" if not colour else "",
-                    colour,
-                    dashed=True,
-                )
-            )
-        risks.append(Line(counts, data.geometric_excess_mse.values, RUINOUS, 2))
+        for colour, name in enumerate((*COMPARED, RUINOUS)):
+            found = self._risks(name, fine.tolist())
+            risks.append(Line(fine, [risk.test for risk in found], name, colour))
+            if name != RUINOUS:
+                label = r"$\sigma^2(k^*/n+n/R_{k^*})$" if not colour else ""
+                risks.append(Line(fine, [risk.estimate for risk in found], label, colour, dashed=True))
         if simulation is not None:
             runs = simulation.dataset
             for colour, name in enumerate(COMPARED):
                 risks.append(Points(counts, *mean_and_error(runs.excess_mse.sel(spectrum=name).values), colour=colour))
             risks.append(Points(counts, *mean_and_error(runs.geometric_excess_mse.values), colour=2))
-        risks.append(Threshold(r"$\sigma^2(\alpha-1)$", y=self.noise * (self.power - 1.0)))
+        limit = self.noise * (self.power - 1.0)
+        risks.append(Line(counts[[0, -1]], [limit, limit], r"$\sigma^2(\alpha-1)$", 3, dashed=True))
         ranks: list[Mark] = []
         for colour, name in enumerate((*COMPARED, RUINOUS)):
             found = effective_ranks(self.eigenvalues(name, self.samples))
             shown = np.arange(min(found.tail_rank.size, self.samples))
             ranks.append(Line(shown, found.tail_rank[shown] / self.samples, f"$r_k/n$, {name}", colour))
-            ranks.append(Line(shown, found.spread_rank[shown] / self.samples, "", colour, dashed=True))
+            label = f"$R_k/n$, {name}" if not colour else ""
+            ranks.append(Line(shown, found.spread_rank[shown] / self.samples, label, colour, dashed=True))
         ranks.append(Threshold("$r_k=n$", y=1.0))
         return Figure(
             [

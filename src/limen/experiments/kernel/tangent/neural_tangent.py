@@ -41,7 +41,7 @@ class NeuralTangent(Experiment):
     default_seeds: ClassVar[int] = 256
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse",)
     quick: ClassVar[dict[str, float]] = {"d": 60, "neurons": 300}
-    quick_seeds: ClassVar[int] = 96
+    quick_seeds: ClassVar[int] = 160
 
     samples_per_dim: float = Field(3.0, ge=1.0, le=20.0, description="samples per dimension n/d of the left panel")
     activation: Literal["erf", "tanh", "gelu", "softplus"] = Field("erf", description="smooth activation σ")

@@ -44,7 +44,7 @@ def solve(
 ) -> Findings:
     r"""Second layer, overlaps and Gram matrix at `times`, as $N\to\infty$.
 
-    From zero overlaps nothing is ever learned: a random start needs `d` and `seeds`, the simulator's own starts, a row
+    From zero overlaps nothing is ever learnt: a random start needs `d` and `seeds`, the simulator's own starts, a row
     per seed; an `OverlapStart` takes neither. Variables `second_layer` (time, neuron), `overlap` (time, neuron, mean),
     `orthogonal_gram` (time, neuron, neuron2).
 
@@ -59,7 +59,7 @@ def solve(
             raise InputError("d and seeds must be left out with an OverlapStart: they draw random starts.")
         states = [start_state(problem, problem.start, problem.second_layer)]
     elif d is None or seeds is None:
-        raise InputError("d and seeds are required with a random start: from zero overlaps nothing is learned.")
+        raise InputError("d and seeds are required with a random start: from zero overlaps nothing is learnt.")
     else:
         states = drawn_states(problem, d, seeds)
     paths = [xor_path(problem, state, times, points) for state in states]

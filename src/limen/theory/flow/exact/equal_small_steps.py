@@ -39,8 +39,8 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$, on the sphere or free, as $n,d\to\infty$ at fixed $n/d$.
 
     For any loss, activation, bias, width and decays that are the same for all neurons; neurons in up to four
-    groups of equal second layer, bias and start. Variables as of `small-steps`, each with its `*_spread`: the sets' own error and the change at the last
-    extrapolation.
+    groups of equal second layer, bias and start. Variables as of `small-steps`, each with its
+    `*_spread`: the sets' own error and the change at the last extrapolation.
 
     Args:
         tolerance: largest error, in parts of a variable's size; beyond it `ok` is False.

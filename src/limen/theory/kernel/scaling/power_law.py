@@ -34,7 +34,7 @@ LARGEST_GROWTH = 1e6
 
 class Nodes(NamedTuple):
     r"""Eigenvalues or contour nodes $z$ (n,), their shares of the start's risk and of the number of eigenvalues, and
-    the part of the risk that is never learned."""
+    the part of the risk that is never learnt."""
 
     z: np.ndarray
     energies: np.ndarray

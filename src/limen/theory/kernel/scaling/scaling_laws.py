@@ -1,7 +1,7 @@
 r"""Compute-optimal scaling of `PowerLawFeatures`: exponents, phases, and the frontier of the theory itself.
 
 After $r$ steps the risk is a sum of powers of $d$ and $r$ (Paquette, Paquette, Xiao & Pennington 2024):
-what is being learned, $(\gamma Br)^{-(1+\beta/\alpha)+1/(2\alpha)}$; what $d$ features cannot hold,
+what is being learnt, $(\gamma Br)^{-(1+\beta/\alpha)+1/(2\alpha)}$; what $d$ features cannot hold,
 $d^{-2\alpha+\max(0,1-2\beta)}$; the distortion of the embedding, $d^{-1}(\gamma Br)^{-1+1/(2\alpha)}$ (for
 $2\alpha,2\beta>1$); the noise of SGD, $\gamma(\gamma Br)^{-2+1/(2\alpha)}$ (for $\alpha>\frac14$). The rate is
 fixed for $2\alpha>1$ and falls as $d^{2\alpha-1}$ below, where the trace grows. At compute $f=dBr$ the best $d=f^\xi$

@@ -121,7 +121,7 @@ class _Eigenproblem:
     shape: tuple[int, ...]
 
     def fitted(self, shares: list[Floats], at_zero: Floats) -> LinearizedTraining:
-        """The training in which mode i has learned the fraction `share[i]`, `at_zero` being share/eigenvalue at 0."""
+        """The training in which mode i has learnt the fraction `share[i]`, `at_zero` being share/eigenvalue at 0."""
         train, test, coefficients = [], [], []
         positive = self.eigenvalues > 0
         for share, limit in zip(shares, at_zero, strict=True):

@@ -38,7 +38,7 @@ def tangent_model(
     ReLU and few neurons an input on which no neuron is active has no features: interpolation then begins later.)
 
     `dimension` $d$, `samples` $n$, `ridge` $\delta\ge0$ in $\sum_i(y_i-f(x_i))^2+\delta\|a\|^2$; the target has a
-    linear part of norm `linear`, a centred non-linear part of variance `nonlinear` (not learned for $n\asymp d$) and
+    linear part of norm `linear`, a centred non-linear part of variance `nonlinear` (not learnt for $n\asymp d$) and
     label noise `noise`. `test` is the excess risk. Source: Montanari & Zhong 2022.
     """
     if dimension != int(dimension) or dimension < 1:
