@@ -1,4 +1,4 @@
-"""Which problems has no theory an answer for, and why? `python benchmarks/refusals.py` prints the table of the docs.
+"""Which problems has no theory an answer for, and why? `python benchmarks/refusals.py [ALGORITHM ...]` prints a table.
 
 All combinations of eleven activations, nine targets, six losses and five widths, with every variant of the algorithms.
 A problem is refused where every theory of its algorithm refuses it, as `limen.theories` says; the reason counted is
@@ -6,6 +6,7 @@ that of the theory tried last. Reasons are counted with their numbers and names 
 """
 
 import re
+import sys
 from collections import Counter
 from itertools import product
 
@@ -39,6 +40,7 @@ VARIANTS: dict[str, tuple[tuple[Spec, bool], ...]] = {
         (GradientFlow(spherical=False), FIXED),
         (GradientFlow(spherical=False), TRAINED),
         (GradientFlow(weight_decay=0.1, spherical=False), FIXED),
+        (GradientFlow(second_layer_decay=0.1), TRAINED),
     ),
     "OnePassSGD": ((OnePassSGD(0.1), FIXED), (OnePassSGD(0.1), TRAINED), (OnePassSGD(0.1, batch=4), FIXED)),
     "SphericalSGD": ((SphericalSGD(0.1), FIXED),),
@@ -58,6 +60,8 @@ def main() -> None:
     """A row for each algorithm, and its reasons."""
     print("| algorithm | problems | not problems | refused | reasons |\n|---|---|---|---|---|")
     for name, variants in VARIANTS.items():
+        if len(sys.argv) > 1 and name not in sys.argv[1:]:
+            continue
         counts, refused, invalid = Counter[str](), 0, 0
         networks = {
             (width, activation, trained): limen.network(width, activation, train_second_layer=trained)

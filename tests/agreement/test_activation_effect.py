@@ -45,5 +45,5 @@ def test_success_is_as_frequent_as_predicted():
     found = np.array([chosen.train(seed).dataset.success.values[0, 0] for seed in range(96)])
     error = np.hypot(found.std(ddof=1) / np.sqrt(found.size), float(theory.success_error[0]))
     assert abs(found.mean() - float(theory.success[0])) < 3.5 * error
-    planted = ActivationEffect(**{**chosen.model_dump(), "step": 0.25}).predict().dataset
+    planted = chosen.model_copy(update={"step": 0.25}).predict().dataset
     assert abs(found.mean() - float(planted.success[0])) > 3.5 * error

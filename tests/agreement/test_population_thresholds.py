@@ -56,7 +56,26 @@ def test_the_hessian_along_training_has_the_predicted_outlier():
     outlier, along, edge = np.array(rows).T
     assert close(law.outliers[0], outlier, 0.005) and close(law.alignment[0], along, 0.01)
     assert close(law.left_edge, edge, 0.02)
+    places = np.linspace(law.left_edge - 0.5, law.right_edge + 0.5, 400)
+    assert abs(np.trapezoid(law.density(places), places) - 1.0) < 0.02
     plain = limen.thresholds.hessian_law(law.law.g, law.law.u, 12.0)
     assert not close(plain.outliers[0], outlier, 0.005) and not close(plain.alignment[0], along, 0.01)
     isotropic = limen.thresholds.hessian(problem.model_copy(update={"inputs": limen.Inputs()}), 2)
     assert not close(isotropic.outliers[0], outlier, 0.005)
+
+
+@pytest.mark.slow
+def test_the_report_answers_and_says_what_is_missing():
+    problem = limen.TwoLayer(
+        limen.target("z**2"),
+        limen.network(1, "gelu"),
+        limen.GradientDescent(1.0),
+        samples_per_dim=12.0,
+        loss="huber:1",
+        inputs=INPUTS,
+    )
+    found = limen.thresholds.report(problem, times=4, paths=1024, scrambles=2)
+    np.testing.assert_allclose(found.delta_alg, 0.5 / 1.36, rtol=1e-4)
+    assert found.delta_it is not None and found.delta_it <= found.delta_alg + 1e-9
+    assert found.threshold is not None and 1.0 < found.threshold < 8.0
+    assert found.success_probability is None and "not answered" in str(found)

@@ -115,4 +115,4 @@ def test_theories_say_which_inputs_they_take():
     other = limen.theories(_problem(inputs=limen.Inputs("rademacher")))
     assert "Gaussian inputs, not rademacher" in other["descent"]
     with pytest.raises(limen.InputError, match="inputs of one variance, and these have 2"):
-        limen.thresholds.report(spectral)
+        limen.thresholds.success_probabilities(spectral, [100], 5)

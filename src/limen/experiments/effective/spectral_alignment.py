@@ -11,13 +11,15 @@ from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, me
 from limen.experiments.number import Number
 from limen.problem import GaussianMixture
 from limen.result import Findings, Result
-from limen.simulation.effective.mixture_blocks import measure_block
+from limen.simulation.effective.mixture_coordinates import measure_all_blocks
 from limen.theory.effective.mixtures.blocks import block_path
+from limen.theory.effective.mixtures.mixture_flow import mixture_flow
 
 MATRICES = ("hessian", "gradient")
 NAMES = ("alignment", "eigenvalue")
 SYMBOLS = {"hessian": "H", "gradient": "G"}
 RANKS_DRAWN = 6
+SHOWN_AXES = 60
 # Theory is drawn at this many times as many times as it is compared.
 FINER = 3
 
@@ -32,9 +34,13 @@ class SpectralAlignment(Experiment):
     a time $1/\beta$ at most, and the eigenvalue of the block's own mean leaves the other $k-1$ soon after the start.
     Lines: $d,\tilde M\to\infty$ at fixed $\tilde M/d$; small test sets hide outliers, those of $G$ first.
 
-    What to see: $\rho$ close to 1 for $H$, lower for $G$ at few test samples; outliers that separate from the bulk and
-    from each other. The squared alignment and the sum of the leading eigenvalues of $H$ are compared: single
-    near-degenerate outliers mix, and the edge of $G$ is soft, set by the few worst classified samples.
+    What to see: $\rho$ close to 1 for $H$ and all classes, lower for $G$ at few test samples; outliers that
+    separate from the bulk and from each other, and with them the overlap of $x^1$ with its own mean from the
+    others. On the right the coordinates at the end of training: $x^1$ and the leading eigenvectors of both blocks
+    live on the axes of the means, the eigenvectors on that of $\mu_1$ alone. By symmetry classes are alike, and
+    overlaps are averaged over them. The overlaps, the squared alignment and the sum of the leading eigenvalues of
+    $H$ are compared: single near-degenerate outliers mix, and the edge of $G$ is soft, set by the few worst
+    classified samples.
 
     Parameters of the published figures. Alignment along training, its coordinates, and separation of outliers (figures
     1.3, 1.4, 1.7 of the source): `classes=10, sharpness=10, penalty=0.01, step=1, d=1000` (or 500),
@@ -48,7 +54,7 @@ class SpectralAlignment(Experiment):
     )
     citations: ClassVar[tuple[str, ...]] = ("benarous2023",)
     default_seeds: ClassVar[int] = 32
-    compared: ClassVar[tuple[str, ...] | None] = ("alignment_squared", "leading_sum")
+    compared: ClassVar[tuple[str, ...] | None] = ("alignment_squared", "leading_sum", "mean_overlap")
     quick: ClassVar[dict[str, object]] = {"d": 320, "classes": 2, "time": 4.0, "records": 3}
     quick_seeds: ClassVar[int] = 48
 
@@ -83,6 +89,11 @@ class SpectralAlignment(Experiment):
             curve = path.dataset.rename(time="fine")
             variables |= {f"{name}_{matrix}": compared[name] for name in (*NAMES, "outliers")}
             variables |= {f"curve_{name}_{matrix}": curve[name] for name in (*NAMES, "edge", "outliers")}
+        found = mixture_flow.solve(self.problem(), fine).dataset
+        flow = found.overlap
+        variables["curve_mean_overlap"] = _own_and_other(flow.rename(time="fine"))
+        variables["mean_overlap"] = _own_and_other(flow.isel(time=slice(None, None, FINER)))
+        variables["weight_coordinates"] = ("mean_axis", path_end(found))
         dataset = _with_compared(xr.Dataset(variables))
         status = " ".join(path.status.capitalize() for path in paths.values())
         return Findings(dataset, True, status)
@@ -91,11 +102,14 @@ class SpectralAlignment(Experiment):
         return self.coarser(records=3)
 
     def train(self, seed: int) -> Findings:
-        variables = {}
+        run = measure_all_blocks(self.problem(), self.times(), self.test_samples_per_dim, self.d, seed)
+        variables = {f"eigenvalue_{matrix}": run[f"eigenvalue_{matrix}"] for matrix in MATRICES}
         for matrix in MATRICES:
-            run = measure_block(self.problem(), self.times(), self.test_samples_per_dim, self.d, [seed], matrix)
-            variables |= {f"{name}_{matrix}": run.dataset[name] for name in NAMES}
-        dataset = _with_compared(xr.Dataset(variables, attrs={"d": self.d}))
+            variables[f"alignment_{matrix}"] = run[f"alignment_{matrix}"].isel({"class": 0})
+            variables[f"all_alignments_{matrix}"] = run[f"alignment_{matrix}"]
+        variables["mean_overlap"] = _own_and_other(run.overlap)
+        variables["coordinates"] = run.coordinates
+        dataset = _with_compared(xr.Dataset(variables)).expand_dims(seed=[seed]).assign_attrs(d=self.d)
         status = f"full SGD in d = {self.d}, blocks on fresh test sets."
         return Findings(dataset, True, status)
 
@@ -108,10 +122,11 @@ class SpectralAlignment(Experiment):
             symbol = f"$E_{{{self.classes}}}({SYMBOLS[matrix]}_{{11}})$"
             aligned.append(Line(fine, data[f"curve_alignment_{matrix}"].values, symbol, colour))
             if simulation is not None:
-                mean, error = mean_and_error(simulation.dataset[f"alignment_{matrix}"].values)
-                aligned.append(Points(times, mean, error, label if colour == 0 else "", colour))
+                for c in range(self.classes):
+                    mean, error = mean_and_error(simulation.dataset[f"all_alignments_{matrix}"].values[..., c])
+                    aligned.append(Points(times, mean, error, label if colour == c == 0 else "", colour))
         time_label = r"time $t$ = samples $\times\,c/d$"
-        panels = [Panel(time_label, r"alignment $\rho(x^1,E)$", aligned, y_range=(0.0, 1.05))]
+        panels = [Panel(time_label, r"alignment $\rho(x^c,E)$, all classes $c$", aligned, y_range=(0.0, 1.05))]
         for matrix in MATRICES:
             values = data[f"curve_eigenvalue_{matrix}"].values
             edge = data[f"curve_edge_{matrix}"].values
@@ -124,11 +139,36 @@ class SpectralAlignment(Experiment):
                     mean, error = mean_and_error(simulation.dataset[f"eigenvalue_{matrix}"].values[..., rank])
                     marks.append(Points(times, mean, error, "", rank))
             panels.append(Panel(time_label, f"leading eigenvalues of ${SYMBOLS[matrix]}_{{11}}$", marks))
+        panels.append(self._overlaps(theory, simulation))
+        if simulation is not None:
+            panels.append(self._coordinates(theory, simulation))
         return Figure(
             panels,
             title=f"Spectral alignment, $k={self.classes}$, $\\lambda={self.sharpness:g}$, $\\beta={self.penalty:g}$, "
             f"$d={self.d}$, $\\tilde M/d={self.test_samples_per_dim:g}$",
         )
+
+    def _overlaps(self, theory: Result, simulation: Result | None) -> Panel:
+        """Overlaps with the class's own mean and with the others."""
+        marks: list[Mark] = []
+        for i, label in enumerate((r"own, $\langle x^c,\mu_c\rangle$", r"others, $\langle x^c,\mu_a\rangle$")):
+            marks.append(Line(theory.dataset.fine.values, theory.dataset.curve_mean_overlap.values[:, i], label, i))
+            if simulation is not None:
+                marks.append(
+                    Points(self.times(), *mean_and_error(simulation.dataset.mean_overlap.values[..., i]), "", i)
+                )
+        return Panel(r"time $t$ = samples $\times\,c/d$", "overlap with the means", marks)
+
+    def _coordinates(self, theory: Result, simulation: Result) -> Panel:
+        """Coordinates of weights and leading eigenvectors of the first seed at the end, those of the means first."""
+        shown = min(self.d, SHOWN_AXES)
+        axes, values = np.arange(1, shown + 1), simulation.dataset.coordinates.values[0, :, :shown]
+        labels = (r"$x^1/\|x^1\|$", "eigenvector of $H_{11}$", "eigenvector of $G_{11}$")
+        marks: list[Mark] = [
+            Points(axes, row, None, label, i) for i, (row, label) in enumerate(zip(values, labels, strict=True))
+        ]
+        marks.append(Line(axes[: self.classes], theory.dataset.weight_coordinates.values, "theory", 0, spots=True))
+        return Panel(f"axis (means first; {shown} of {self.d})", "coordinate at the end, first seed", marks)
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         last = (dataset.mean("seed") if "seed" in dataset.dims else dataset).isel(time=-1)
@@ -149,6 +189,20 @@ class SpectralAlignment(Experiment):
                     float(last[f"outliers_{matrix}"]), f"eigenvalues of the {names[matrix]} outside its bulk at the end"
                 )
         return found
+
+
+def _own_and_other(overlap: xr.DataArray) -> xr.DataArray:
+    """Overlaps (time, class, mean) of classes with their own mean and with another, averaged over classes."""
+    values = overlap.values
+    own = np.einsum("tcc->t", values) / values.shape[1]
+    other = (values.sum(axis=(1, 2)) - values.shape[1] * own) / (values.shape[1] * (values.shape[1] - 1))
+    return xr.DataArray(np.stack([own, other], axis=1), dims=(overlap.dims[0], "mean"), coords=overlap.coords)
+
+
+def path_end(flow: xr.Dataset) -> np.ndarray:
+    r"""$\langle x^1,\mu_a\rangle/\|x^1\|$ at the end of the flow, shape (class,); orthonormal means."""
+    overlap, rest = flow.overlap.values[-1, 0], float(flow.orthogonal_gram.values[-1, 0, 0])
+    return overlap / np.sqrt(overlap @ overlap + rest)
 
 
 def _with_compared(dataset: xr.Dataset) -> xr.Dataset:

@@ -19,7 +19,7 @@ from limen.theory.effective.mixtures.block_weights import second_layer_matrix, x
 from limen.theory.effective.mixtures.blocks import DEAD, SECOND_LAYER_LEADING, XOR_LEADING
 from limen.theory.effective.mixtures.xor_flow import XorState, start_state, xor_path
 
-DRAWN = ("second_eigenvalue", "second_alignment", "first_alignment")
+DRAWN = ("second_eigenvalue", "second_alignment", "first_alignment", "overlap")
 SYMBOLS = {"hessian": "H", "gradient": "G"}
 RANKS_DRAWN = 6
 FLOW_POINTS = 1 << 10
@@ -162,6 +162,15 @@ class SpectralAlignmentXor(Experiment):
                 runs = simulation.dataset.second_eigenvalue.sel(matrix="gradient").values[..., rank]
                 marks.append(Points(times, *mean_and_error(runs), "", rank))
         panels.append(Panel(time_label, r"eigenvalues of $G_{vv}$", marks))
+        marks = []
+        for neuron in range(self.width):
+            for colour, (mean, symbol) in enumerate((("mu", r"\mu"), ("nu", r"\nu"))):
+                label = rf"$\langle W_i,{symbol}\rangle$" if neuron == 0 else ""
+                marks.append(Line(fine, data.curve_overlap.sel(mean=mean).values[:, neuron], label, colour))
+                if simulation is not None:
+                    runs = simulation.dataset.overlap.sel(mean=mean).values[..., neuron]
+                    marks.append(Points(times, *mean_and_error(runs), "", colour))
+        panels.append(Panel(time_label, "overlaps of all neurons with the means", marks))
         return Figure(
             panels,
             title=f"XOR, $K={self.width}$, {self.clouds} clouds, $\\lambda={self.sharpness:g}$, "

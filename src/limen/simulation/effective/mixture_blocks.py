@@ -20,6 +20,7 @@ from limen.simulation.effective.mixture_training import Mixture, draw_clouds, re
 from limen.simulation.generators import numpy_generator
 from limen.simulation.spectra.spectrum import bottom_eigenspace, top_eigenspace, weighted_gram
 
+Matrix = Literal["hessian", "gradient"]
 CITATIONS = ("benarous2023",)
 XOR_LEADING, SECOND_LAYER_LEADING = 2, 4
 MOST_NUMBERS = 2e8
@@ -33,7 +34,7 @@ def measure_block(
     test_samples_per_dim: float,
     d: int,
     seeds: int | Sequence[int] = 1,
-    matrix: Literal["hessian", "gradient"] = "hessian",
+    matrix: Matrix = "hessian",
     block: tuple[int, int] = (0, 0),
     start: OverlapStart | None = None,
     second_layer: Any = None,
@@ -76,7 +77,7 @@ def measure_second_layer(
     test_samples_per_dim: float,
     d: int,
     seeds: int | Sequence[int] = 1,
-    matrix: Literal["hessian", "gradient"] = "hessian",
+    matrix: Matrix = "hessian",
     start: OverlapStart | None = None,
     second_layer: Any = None,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,

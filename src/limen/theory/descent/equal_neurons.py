@@ -24,7 +24,7 @@ from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.coordinates import whitened
 from limen.theory.descent.path_error import OF_A_MEDIAN
 from limen.theory.descent.solve import MOST_ENTRIES, pinned_directions
-from limen.theory.descent.symmetric_pass import SymmetricPoints, SymmetricRun, symmetric_pass
+from limen.theory.descent.symmetric_pass import Decays, SymmetricPoints, SymmetricRun, symmetric_pass
 
 CITATIONS = ("montanari2026", "celentano2021")
 # Neurons up to which the theory is solved as it is, and those it is continued from beyond.
@@ -89,6 +89,14 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"equal-neurons does not apply: {reason}")
+    return solve_decaying(problem, times, paths, scrambles, seed, None)
+
+
+@in_double
+def solve_decaying(
+    problem: TwoLayer, times: Any, paths: int | None, scrambles: int, seed: int, decays: Decays | None
+) -> Findings:
+    """`solve`, with decays of the two layers that may change from step to step in place of the algorithm's own."""
     if scrambles < 2:
         raise InputError(f"scrambles must be at least 2, got {scrambles}.")
     grid = time_grid(times, counts_steps=True)
@@ -107,8 +115,8 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     rungs = []
     for part in shares:
         counts = tuple(int(count) for count in np.rint(part))
-        smaller = _with_neurons(problem, groups, counts)
-        sets = [_set(smaller, groups, counts, ladder[-1], steps, count, 1000 * seed + i) for i in range(scrambles)]
+        smaller, own = _with_neurons(problem, groups, counts), _slower(decays, sum(counts) / width)
+        sets = [_set(smaller, groups, counts, ladder[-1], steps, count, 1000 * seed + i, own) for i in range(scrambles)]
         rungs.append([_observed(one, counts, grid, problem.target.latents) for one in sets])
     dataset, worst = _continued(rungs, ladder, width, grid)
     dataset = _by_neuron(dataset, groups.counts)
@@ -154,8 +162,22 @@ def _with_neurons(problem: TwoLayer, groups: Groups, counts: tuple[int, ...]) ->
     return problem.model_copy(update=changes)
 
 
+def _slower(decays: Decays | None, ratio: float) -> Decays | None:
+    """Decays for a step `ratio` times as long, so that layers shrink as before."""
+    if decays is None:
+        return None
+    return lambda step: (decays(step)[0] / ratio, decays(step)[1] / ratio)
+
+
 def _set(
-    problem: TwoLayer, groups: Groups, counts: tuple[int, ...], most: int, steps: int, paths: int, seed: int
+    problem: TwoLayer,
+    groups: Groups,
+    counts: tuple[int, ...],
+    most: int,
+    steps: int,
+    paths: int,
+    seed: int,
+    decays: Decays | None = None,
 ) -> SymmetricRun:
     """One set of paths through all steps: as many networks of these `counts` on each path as `most` neurons make up."""
     copies = most // sum(counts)
@@ -167,7 +189,7 @@ def _set(
     shared = np.concatenate([groups.overlap, np.diag(rest / np.sqrt(counts))], axis=1)
     single = None if batches is None else batches.row(0)
     assert shared.shape[1] == k + len(counts)
-    return symmetric_pass(problem, counts, points, (shared, rest), steps, single)
+    return symmetric_pass(problem, counts, points, (shared, rest), steps, single, decays)
 
 
 def draw_symmetric_points(

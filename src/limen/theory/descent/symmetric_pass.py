@@ -13,6 +13,7 @@ $\frac1{J-1}E\sum_jF'_j\xi_j'^\top-r'/\sqrt\delta$. This is exact for every numb
 instead of $O(N(mT)^2)$. Groups of one neuron each are `conditioned_pass`.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,9 @@ from limen.theory.descent.batches import Batches
 from limen.theory.descent.conditioned_pass import DIVERGED, decompose, orthogonalise
 from limen.theory.descent.forces import first_forces, fresh_losses
 from limen.theory.descent.outer_weights import OuterWeights
+
+# Decays of the first and of the second layer at a step.
+Decays = Callable[[int], tuple[float, float]]
 
 
 class SymmetricPoints(NamedTuple):
@@ -58,10 +62,12 @@ def symmetric_pass(
     start: tuple[np.ndarray, np.ndarray],
     steps: int,
     batches: Batches | None,
+    decays: Decays | None = None,
 ) -> SymmetricRun:
     """Groups of `counts` neurons, in the order of the problem's network, which has as many neurons in all.
 
-    `start`: shared (G, k + G) and own (G,) coefficients.
+    `start`: shared (G, k + G) and own (G,) coefficients. `decays`: of the two layers at a step, in place of the
+    algorithm's own.
     """
     algorithm, network = problem.algorithm, problem.network
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
@@ -123,7 +129,8 @@ def symmetric_pass(
             own_gradient[g] /= sizes[g]
             orthogonalise(points.own[g][None], own_forces[g][None], 1, before, own_met[g])
 
-        shrink = 1.0 - rates[t] * algorithm.weight_decay
+        decay, second_decay = (algorithm.weight_decay, 0.0) if decays is None else decays(t)
+        shrink = 1.0 - rates[t] * decay
         shared[t + 1], memory[0] = move.apply(numbers, rates[t], shrink, t, shared[t], gradient, memory[0])
         own[t + 1], memory[1] = move.apply(numbers, rates[t], shrink, t, own[t], own_gradient, memory[1])
         if algorithm.spherical:
@@ -131,7 +138,8 @@ def symmetric_pass(
             shared[t + 1], own[t + 1] = factor * shared[t + 1], factor * own[t + 1]
         weights = np.ones(paths, np.float32) if batches is None else batches.expected[t]
         pulls = [part[0] @ weights / paths for part in (found.second_layer_pull, found.force)]
-        outer.advance(t, rates[t], *(np.array([part[one].mean(dtype=float) for one in slices]) for part in pulls))
+        pull_second, shift = (np.array([part[one].mean(dtype=float) for one in slices]) for part in pulls)
+        outer.advance(t, rates[t], pull_second + second_decay * outer.at(t)[0], shift)
         if not _squares(shared[t + 1], own[t + 1], sizes).max() < DIVERGED * max(lengths.max(), 1.0):
             diverged = t + 1
             shared[t + 1 :], own[t + 1 :] = np.nan, np.nan

@@ -72,7 +72,7 @@ def information_theoretic(target: Any, inputs: Inputs | None = None) -> float:
     return min(inside, at_start, curve.exact * float(fractions[profile > 0.0].sum()))
 
 
-def threshold_if_known(target: Target, inputs: Inputs) -> float | None:
+def threshold_if_known(target: Target, inputs: Inputs | None = None) -> float | None:
     """`information_theoretic`, None where several directions have no formula (no label noise, easy and hard ones,
     inputs of several variances)."""
     try:

@@ -18,10 +18,13 @@ from numpy.typing import ArrayLike
 from limen.checks import positive
 from limen.problem.inputs import Inputs
 from limen.problem.spec import InputError
+from limen.theory.spectra.sampled_law import compress_samples
 from limen.theory.spectra.separable import SeparableLaw
 from limen.theory.spectra.separable_outliers import PopulationOutlier, PopulationWeights, population_weights
 from limen.theory.thresholds.hessian_law import checked_coordinates, checked_level
 from limen.theory.thresholds.trimming import trimmed_count
+
+BINS, SMOOTHING = 200, 5e-3
 
 
 def target_profile(inputs: Inputs) -> tuple[np.ndarray, np.ndarray]:
@@ -97,22 +100,27 @@ class PopulationHessianLaw:
         """Squared cosine of each eigenvector with the direction of the target it leans on, shape (outliers,)."""
         return np.array([one.overlap_squared for one in self.found])
 
+    def density(self, x: ArrayLike) -> np.ndarray:
+        """Density of the bulk at `x`, smoothed by a Cauchy kernel of half a per cent of its width."""
+        nodes, masses, _ = compress_samples(self.law.g, BINS)
+        bulk = SeparableLaw(*self._population(), nodes, masses, self.law.ratio)
+        return bulk.density(x, SMOOTHING * (self.right_edge - self.left_edge))
+
     def zero_levels(self, epsilon: float = 0.02) -> np.ndarray:
         r"""Eigenvalues of $\mathrm{Re}\,\Psi$ at `level` $+i\epsilon$, ascending, shape (r,): see `zero_levels`."""
         z = complex(self.level, positive("epsilon", epsilon))
         one = self.law
-        bulk = SeparableLaw(
-            np.append(one.s, 0.0) if one.w.sum() < 1.0 - 1e-12 else one.s,
-            np.append(one.w, 1.0 - one.w.sum()) if one.w.sum() < 1.0 - 1e-12 else one.w,
-            one.g,
-            one.mass,
-            one.ratio,
-        )
+        bulk = SeparableLaw(*self._population(), one.g, one.mass, one.ratio)
         e, a = bulk.inner_transforms(z)
         weights = one.mass * one.g / (1.0 + one.ratio * one.g * e)
         q = (one.p * one.s) @ (1.0 / (a * one.s - z))
         block = np.real((one.u * weights[:, None]).T @ one.u + np.diag(1.0 / q - a))
         return np.linalg.eigvalsh(0.5 * (block + block.T))
+
+    def _population(self) -> tuple[np.ndarray, np.ndarray]:
+        """Variances and fractions, those without variance included."""
+        one, rest = self.law, 1.0 - float(self.law.w.sum())
+        return (np.append(one.s, 0.0), np.append(one.w, rest)) if rest > 1e-12 else (one.s, one.w)
 
     def _reaching(self, level: float, edge: float) -> float:
         """$e$ with $z(e)=$ `level`, left of the bulk."""

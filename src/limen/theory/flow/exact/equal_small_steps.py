@@ -16,9 +16,11 @@ from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
 from limen.theory.descent import equal_neurons
+from limen.theory.flow.solve import check_decays
 
 CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
 FEWEST_STEPS, MOST_STEPS = 16, 400
+SETS = 5
 
 
 def refuses(problem: object) -> str | None:
@@ -27,8 +29,8 @@ def refuses(problem: object) -> str | None:
         return "it solves two-layer networks."
     if not isinstance(problem.algorithm, GradientFlow):
         return f"it solves GradientFlow, not {type(problem.algorithm).__name__}."
-    if problem.algorithm.regularized:
-        return "with decays neurons are followed one by one (small-steps, up to 8) or by the Gaussian model."
+    if isinstance(problem.algorithm.weight_decay, tuple):
+        return "a decay matrix makes every neuron different: they are followed one by one (small-steps, up to 8)."
     found = equal_neurons.groups_of(problem)
     return found if isinstance(found, str) else problem.inputs.unlike_isotropic()
 
@@ -36,9 +38,9 @@ def refuses(problem: object) -> str | None:
 def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     r"""Gradient flow $\frac d{dt}=-\frac nd\nabla\hat R$, on the sphere or free, as $n,d\to\infty$ at fixed $n/d$.
 
-    For any loss, activation, bias and width; neurons in up to four groups of equal second layer, bias and start.
-    Variables as of `small-steps`, each with its `*_spread`: the sets' own error and the change at the last
-    extrapolation.
+    For any loss, activation, bias, width and decays that are the same for all neurons; neurons in up to four
+    groups of equal second layer, bias and start. Variables as of `small-steps`, each with its
+    `*_spread`: the sets' own error and the change at the last extrapolation.
 
     Args:
         tolerance: largest error, in parts of a variable's size; beyond it `ok` is False.
@@ -52,6 +54,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     grid, width = time_grid(times, counts_steps=False), problem.network.width
     last = float(grid[-1])
+    check_decays(problem, last)
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / width)))
     if 4 * steps > MOST_STEPS:
         raise InputError(
@@ -79,7 +82,15 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     last = float(grid[-1])
     rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=problem.algorithm.spherical)
-    found = equal_neurons.solve(problem.model_copy(update={"algorithm": rule}), steps)
+    regularization = problem.algorithm.regularization(1)
+
+    def decays(step: int) -> tuple[float, float]:
+        assert regularization is not None
+        time = step * last / steps
+        return float(regularization.matrix(time)[0, 0]), regularization.second_layer(time)
+
+    plain = problem.model_copy(update={"algorithm": rule})
+    found = equal_neurons.solve_decaying(plain, steps, None, SETS, 0, decays if regularization else None)
     own = np.linspace(0.0, last, steps + 1)
     _, first = np.unique(neuron_groups(problem).label, return_index=True)
     inner = equal_neurons.groups_of(problem)
