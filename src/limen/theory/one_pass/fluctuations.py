@@ -91,7 +91,8 @@ def fluctuations(
 
     source = source_along(path, motion, source_at, last)
     path, covariance, fine = _spread(population, start, motion, jnp.asarray(clock), source, jnp.asarray(1.0 / d))
-    spread = unpack(np.sqrt(np.maximum(np.diagonal(np.asarray(covariance), axis1=1, axis2=2), 0.0)), p, k)
+    variances = np.maximum(np.diagonal(np.asarray(covariance), axis1=1, axis2=2), 0.0)
+    spread = unpack(np.sqrt(variances), p, k)  # pyright: ignore[reportArgumentType]
     names = {
         "overlap": ("time", "neuron", "latent"),
         "gram": ("time", "neuron", "neuron2"),
