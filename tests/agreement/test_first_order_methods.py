@@ -1,6 +1,8 @@
 """Momentum, mini-batches, Adam and signs: theory against training, and planted errors that must be seen."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,10 @@ import pytest
 
 import limen
 from limen.theory.descent import solve
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import first_order_methods as table
 
 TIMES = [1, 3, 6, 10, 15]
 RULES = {
@@ -61,6 +67,22 @@ def test_training_follows_the_theory(name, make, trained):
     for variable in VARIABLES:
         assert comparison[variable].verdict != "disagrees", str(comparison)
     assert comparison["train_loss"].verdict == "agrees", str(comparison)
+
+
+# Rule, problem, and the seeds that its pilot asked for: a part of the table of docs/chapters/methods.md.
+ALL_VARIABLES = [
+    ("heavy ball", table.one_neuron, 71),
+    ("heavy ball", table.three_neurons, 68),
+    ("Adam", table.three_neurons, 116),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, make, seeds", ALL_VARIABLES)
+def test_all_variables_agree_and_the_twin_does_not(name, make, seeds):
+    right, twin = table.outcome(table.CASES[name], make, seeds)
+    assert all(variable.verdict == "agrees" for variable in right.variables), str(right)
+    assert twin.verdict == "disagrees", str(twin)
 
 
 def adam_without_correction(gradient, memory):

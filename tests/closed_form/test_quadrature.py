@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 from scipy.special import erf
+from scipy.stats import qmc
 
 from limen.gaussian import expectation, gaussian_rule, sobol_normals
 from limen.gaussian.functions import as_function
+from limen.gaussian.sobol import scrambled_points
 from limen.problem.spec import InputError
 from limen.problem.targets import target
 
@@ -102,3 +104,11 @@ def test_sobol_normals_are_frozen_finite_and_balanced():
 def test_sobol_count_must_be_a_power_of_two(count):
     with pytest.raises(InputError, match="count must be a power of two"):
         sobol_normals(count, 2)
+
+
+@pytest.mark.parametrize("count, dimension", [(1, 1), (2, 3), (1024, 5), (64, 400)])
+def test_sobol_points_are_those_of_scipy(count, dimension):
+    """Bit by bit, so that nothing changes where `scipy.stats` is no longer imported for them."""
+    sequence = qmc.Sobol(dimension, scramble=True, bits=30, rng=np.random.default_rng(7))
+    expected = sequence.random_base2(count.bit_length() - 1)
+    np.testing.assert_array_equal(scrambled_points(count, dimension, np.random.default_rng(7)), expected)

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.stats import norm, qmc
+from scipy.special import ndtri
 
+from limen.gaussian.sobol import scrambled_points
 from limen.precision import in_double
 from limen.problem import Target, TwoLayer
 from limen.simulation.conditional_means import answers, joint_means, pieces, trapezoid
@@ -170,7 +171,7 @@ def latent_points(target: Target) -> LatentPoints:
 def _averaged_over_noise(target: Target, bends: tuple[float, ...]) -> LatentPoints:
     """One latent coordinate and noise inside the formula: labels averaged over the noise at equally likely values."""
     nodes, weights = _line(bends)
-    noise = norm.ppf((np.arange(NOISE_VALUES) + 0.5) / NOISE_VALUES)
+    noise = ndtri((np.arange(NOISE_VALUES) + 0.5) / NOISE_VALUES)
     mean, square = np.zeros(nodes.size), np.zeros(nodes.size)
     for i, node in enumerate(nodes):
         labels = _labels(target, np.stack([np.full(NOISE_VALUES, node), noise], axis=-1))
@@ -230,8 +231,8 @@ def _sets(dimension: int) -> np.ndarray:
     """Sets of Sobol normals with all signs flipped together and exact second moments, (sets, points, dimension)."""
     found = []
     for number in range(SETS):
-        uniform = qmc.Sobol(dimension, rng=20_240_521 + number).random_base2(LOG2_POINTS)
-        half = norm.ppf(np.clip(uniform, 2.0**-33, 1.0 - 2.0**-33))
+        uniform = scrambled_points(1 << LOG2_POINTS, dimension, np.random.default_rng(20_240_521 + number))
+        half = ndtri(np.clip(uniform, 2.0**-33, 1.0 - 2.0**-33))
         points = np.concatenate([half, -half])
         found.append(points @ np.linalg.inv(np.linalg.cholesky(points.T @ points / len(points))).T)
     return np.stack(found)

@@ -1,6 +1,5 @@
 r"""Which averages describe a problem: the route to its population, closed forms first."""
 
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -67,7 +66,7 @@ def sampled_committee(
     return SampledPopulation(
         jnp.asarray(teacher_gram),
         jnp.asarray(noise),
-        jnp.zeros(p),
+        jnp.asarray(np.zeros(p)),
         jnp.asarray(nodes),
         jnp.asarray(weights),
         CommitteeLink(jnp.asarray(teacher_weights), activation.function),
@@ -88,7 +87,7 @@ def sampled_problem(
     smooth_pair = dimension == 2 and not (activation.breakpoints or target.breakpoints)
     nodes, weights = product_points() if smooth_pair else frozen_points(dimension, points)
     return SampledPopulation(
-        jnp.eye(target.latents),
+        jnp.asarray(np.eye(target.latents)),
         jnp.asarray(target.noise),
         jnp.asarray(bias),
         jnp.asarray(nodes),
@@ -122,7 +121,7 @@ def linear_sides(activation: Activation) -> tuple[float, float] | None:
     if any(point != 0.0 for point in activation.breakpoints):
         return None
     probes = np.array([0.1, 1.0, 2.7, 7.0])
-    right, left = (np.asarray(activation.function(jnp.asarray(sign * probes))) / probes for sign in (1.0, -1.0))
+    right, left = (np.asarray(activation.function(sign * probes)) / probes for sign in (1.0, -1.0))
     if np.ptp(right) > 1e-13 * abs(right).max() or np.ptp(left) > 1e-13 * abs(left).max():
         return None
     return float(right[1]), float(-left[1])
@@ -145,15 +144,12 @@ def committee_weights(target: Target, activation: Activation) -> tuple[float, ..
     if target.uses_inner_noise:
         return None
     z = 2.0 * np.random.default_rng(0).standard_normal((PROBES, target.latents))
-    labels = _values(lambda: target.function(jnp.asarray(z), jnp.zeros(PROBES)))
-    units = _values(lambda: activation.function(jnp.asarray(z)))
+    # On NumPy arrays: nothing is compiled for them.
+    labels = np.asarray(target.function(z, np.zeros(PROBES)), dtype=float)
+    units = np.asarray(activation.function(z), dtype=float)
     if not (np.isfinite(labels).all() and np.isfinite(units).all()):
         return None
     weights = np.linalg.lstsq(units, labels, rcond=None)[0]
     if np.abs(units @ weights - labels).max() > 1e-11 * max(np.abs(labels).max(), np.abs(units).max()):
         return None
     return tuple(float(weight) for weight in weights * target.latents)
-
-
-def _values(function: Callable[[], Any]) -> np.ndarray:
-    return np.asarray(function(), dtype=float)

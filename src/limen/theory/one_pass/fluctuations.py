@@ -19,6 +19,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 from scipy.interpolate import CubicSpline
 
+from limen.machine.compilation import COMPILES_FAST
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
@@ -90,7 +91,8 @@ def fluctuations(
 
     source = source_along(path, motion, source_at, last)
     path, covariance, fine = _spread(population, start, motion, jnp.asarray(clock), source, jnp.asarray(1.0 / d))
-    spread = unpack(jnp.sqrt(jnp.maximum(jnp.diagonal(covariance, axis1=1, axis2=2), 0.0)), p, k)
+    variances = np.maximum(np.diagonal(np.asarray(covariance), axis1=1, axis2=2), 0.0)
+    spread = unpack(np.sqrt(variances), p, k)  # pyright: ignore[reportArgumentType]
     names = {
         "overlap": ("time", "neuron", "latent"),
         "gram": ("time", "neuron", "neuron2"),
@@ -143,7 +145,7 @@ def source_along(
     return Spline(jnp.asarray(spline.x), jnp.asarray(spline.c))
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
 def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Array) -> jax.Array:
     """The packed overlaps of the flow (time, n)."""
     p, k = start.overlap.shape
@@ -154,27 +156,29 @@ def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Ar
     return solved(field, pack(start), times)[0]
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
 def _source(sampled: SampledPopulation, states: Overlaps, motion: Motion, times: jax.Array) -> jax.Array:
     """The covariance of the increments at each state and time, (time, n, n), one after the other."""
     return jax.lax.map(lambda pair: increment_covariance(sampled, pair[0], motion, pair[1]), (states, times))
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
 def _spread(
     population: Population, start: Overlaps, motion: Motion, times: jax.Array, source: Spline, inverse_d: jax.Array
 ) -> tuple[Overlaps, jax.Array, jax.Array]:
     p, k = start.overlap.shape
 
-    def slope(vector: jax.Array, t: jax.Array) -> jax.Array:
-        return pack(motion.slope(population, unpack(vector, p, k), t))
+    def slope(vector: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # Twice: as what is differentiated and as it is, from one copy of the field.
+        found = pack(motion.slope(population, unpack(vector, p, k), t))
+        return found, found
 
     def field(t, state):
         vector, covariance = state
-        jacobian = jax.jacfwd(slope)(vector, t)
+        jacobian, found = jax.jacfwd(slope, has_aux=True)(vector, t)
         # The noise weight is gamma/(pB): divided by d it is the source of the covariance.
         gained = motion.noise(t) * inverse_d * source(t)
-        return slope(vector, t), jacobian @ covariance + covariance @ jacobian.T + gained
+        return found, jacobian @ covariance + covariance @ jacobian.T + gained
 
     vector = pack(start)
     (path, covariance), fine = solved(field, (vector, jnp.zeros((vector.size, vector.size))), times)

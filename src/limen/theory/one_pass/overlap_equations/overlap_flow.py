@@ -256,8 +256,8 @@ def flow_findings(
     elif symmetry is not None:
         status = f"{symmetry}; draw a start at finite d to leave it."
     elif isinstance(population, SmoothPopulation) and not lead:
-        last = Overlaps(*(part[-1] for part in path.overlaps)) if last is None else last
-        error = float(population.truncation(last))
+        last = Overlaps(*(np.asarray(part)[-1] for part in path.overlaps)) if last is None else last
+        error = population.truncation(last)
         if error > 1e-6:
             ok = False
             status = f"the Hermite series is cut at {error:.1g} of its size: norms are too large for this activation."
