@@ -19,7 +19,7 @@ def observe_blocks(weights: Weights, frame: jax.Array, blocks: tuple[int, ...]) 
         (weights.first[:, end - size : end], frame[:, end - size : end]) for end, size in zip(ends, blocks, strict=True)
     ]
     overlap = jnp.stack([first @ latent.T for first, latent in parts])
-    return Observables(overlap, jnp.stack([first @ first.T for first, _ in parts]), weights.second)
+    return Observables(overlap, jnp.stack([first @ first.T for first, _ in parts]), weights.second, weights.bias)
 
 
 def block_dataset(problem: TwoLayer, observables: Observables, times: np.ndarray, seed: int, d: int) -> xr.Dataset:
@@ -27,11 +27,12 @@ def block_dataset(problem: TwoLayer, observables: Observables, times: np.ndarray
 
     Observables have the axes (time, S, ...). The fields of a fresh input have the covariances $\sum_bs_bC^b$.
     """
-    overlap, gram, second = (np.asarray(part, dtype=float) for part in observables)
+    overlap, gram, second, bias = (None if part is None else np.asarray(part, dtype=float) for part in observables)
+    assert overlap is not None and gram is not None
 
     def weighted(weights: np.ndarray) -> Any:
         sums = (np.einsum("b,tb...->t...", weights, part) for part in (overlap, gram))
-        return Observables(*sums, second)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        return Observables(*sums, second, bias)  # pyright: ignore[reportCallIssue, reportArgumentType]
 
     variances = problem.inputs.spectrum.values
     dataset = training_dataset(problem, weighted(np.ones_like(variances)), times, seed, d, weighted(variances))
