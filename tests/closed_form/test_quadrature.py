@@ -112,3 +112,9 @@ def test_sobol_points_are_those_of_scipy(count, dimension):
     sequence = qmc.Sobol(dimension, scramble=True, bits=30, rng=np.random.default_rng(7))
     expected = sequence.random_base2(count.bit_length() - 1)
     np.testing.assert_array_equal(scrambled_points(count, dimension, np.random.default_rng(7)), expected)
+
+
+def test_points_where_the_direction_numbers_are_not_found(monkeypatch, tmp_path):
+    expected = scrambled_points(64, 3, np.random.default_rng(7))
+    monkeypatch.setattr("limen.gaussian.sobol.direction_numbers", lambda: tmp_path / "elsewhere.npz")
+    np.testing.assert_array_equal(scrambled_points(64, 3, np.random.default_rng(7)), expected)

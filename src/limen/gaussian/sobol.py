@@ -40,6 +40,10 @@ def sobol_normals(count: int, dimension: int, seed: int = 0) -> np.ndarray:
 
 def scrambled_points(count: int, dimension: int, random: np.random.Generator) -> np.ndarray:
     """Scrambled Sobol points in [0, 1), shape (count, dimension), `count` a power of two."""
+    if not direction_numbers().is_file():  # another version of SciPy may keep them elsewhere
+        from scipy.stats import qmc
+
+        return qmc.Sobol(dimension, scramble=True, bits=BITS, rng=random).random_base2(count.bit_length() - 1)
     random = random.spawn(1)[0]
     shift = random.integers(2, size=(dimension, BITS), dtype=np.uint32) @ (1 << np.arange(BITS, dtype=np.uint32))
     lower = np.tril(random.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32))
@@ -81,7 +85,12 @@ def _directions(dimension: int) -> np.ndarray:
 @lru_cache(maxsize=1)
 def _tables() -> tuple[np.ndarray, np.ndarray]:
     """Primitive polynomials (dimensions,) and first direction numbers (dimensions, 18), as SciPy ships them."""
+    with np.load(direction_numbers()) as held:
+        return held["poly"], held["vinit"]
+
+
+def direction_numbers() -> Path:
+    """The file of direction numbers that SciPy ships."""
     import scipy
 
-    with np.load(Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz") as held:
-        return held["poly"], held["vinit"]
+    return Path(scipy.__file__).parent / "stats" / "_sobol_direction_numbers.npz"

@@ -38,8 +38,8 @@ class JammingDigits(Experiment):
 
     The argument counts labels and does not read them: with `--corruption 1` they are random, new images are guessed,
     and the line is the same, with `--loss square` too, where fitting means no label missed (a loss of zero takes far
-    more steps). With random labels the argument fails near the line: of narrow networks some stop at labels where every
-    ReLU is off, and the verdict is not *agrees*; from several times the line on they fit.
+    more steps). With random labels the argument fails near the line: some narrow networks stop at
+    a loss that does not fall, and the verdict is not *agrees*; from several times the line on they fit.
     Sources: Spigler et al. 2018; Geiger et al. 2018.
     """
 
