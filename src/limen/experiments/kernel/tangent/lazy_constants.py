@@ -24,10 +24,10 @@ class LazyConstantsExperiment(Experiment):
 
     The network $f=\frac\alpha{\sqrt m}\sum_jb_j\sigma(\langle w_j,x\rangle)$ starts at $f_0=0$ on $n=\nu d$ Gaussian
     inputs with labels $\pm1$. The theorem asks $4\Lambda r_0<\sigma_{\min}^2$ of the residual, the least singular value
-    of the Jacobian and its Lipschitz constant, of which the source gives the orders: $r_0$ is at most of
-    order $\sqrt n$, $\sigma_{\min}$ at least of order $\alpha\sqrt d$, $\sigma_{\max}$ at most $\alpha(\sqrt n+\sqrt d)$,
-    $\Lambda$ at most $\alpha\sqrt{d/m}(\sqrt n+\sqrt d)$. Here are the constants, exact as sizes grow: the singular values
-    are the edges of a law of random matrices, $\Lambda$ is $\|\sigma''\|_\infty d\,\alpha/\sqrt m$.
+    of the Jacobian and its Lipschitz constant, of which the source gives the orders: $r_0$ is at most
+    of order $\sqrt n$, $\sigma_{\min}$ at least of order $\alpha\sqrt d$, $\sigma_{\max}$ at most
+    $\alpha(\sqrt n+\sqrt d)$, $\Lambda$ at most $\alpha\sqrt{d/m}(\sqrt n+\sqrt d)$. Here are the constants, exact as
+    sizes grow: the singular values are the edges of a law of random matrices, $\Lambda$ is $\|\sigma''\|_\infty d\,\alpha/\sqrt m$.
 
     What to see: measured starts on the lines. The theorem's bound $2r_0/\sigma_{\min}$ on how far the weights move is
     about three times the truth; the computable bound on $\Lambda$ is too large by $1+\sqrt\nu$ only; and still the
