@@ -27,7 +27,8 @@ class LazyConstantsExperiment(Experiment):
     of the Jacobian and its Lipschitz constant, of which the source gives the orders: $r_0$ is at most
     of order $\sqrt n$, $\sigma_{\min}$ at least of order $\alpha\sqrt d$, $\sigma_{\max}$ at most
     $\alpha(\sqrt n+\sqrt d)$, $\Lambda$ at most $\alpha\sqrt{d/m}(\sqrt n+\sqrt d)$. Here are the constants, exact as
-    sizes grow: the singular values are the edges of a law of random matrices, $\Lambda$ is $\|\sigma''\|_\infty d\,\alpha/\sqrt m$.
+    sizes grow: the singular values are the edges of a law of random matrices, $\Lambda$ is
+    $\|\sigma''\|_\infty d\,\alpha/\sqrt m$.
 
     What to see: measured starts on the lines. The theorem's bound $2r_0/\sigma_{\min}$ on how far the weights move is
     about three times the truth; the computable bound on $\Lambda$ is too large by $1+\sqrt\nu$ only; and still the
