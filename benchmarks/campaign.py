@@ -4,7 +4,7 @@
 
 Every draw depends on the seed and its number alone, and every problem is treated alike: theory and training, at d and
 2d, grow by blocks of 16 seeds. The first block compiles, the second is timed; both tell the spread, and with it the
-number of seeds for a band of 1.5% of the range (as far as 10 s of processor time and 512 seeds go). Nothing is thrown
+number of seeds for a band of 1.5% of the range (as far as 10 s of processor time and 1024 seeds go). Nothing is thrown
 away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Theory, and a theory whose time or learning rate is
 a tenth too large, are compared with the same trainings. For every *disagrees* a smaller problem that still disagrees is
 looked for and printed. With `--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the
@@ -29,7 +29,7 @@ from limen.problem.spec import InputError
 
 BAND = 0.015  # half-width wanted, part of the range
 SECONDS = 10.0  # of processor time for the blocks of one problem beyond the second
-MOST = 512  # seeds
+MOST = 1024  # seeds
 # An error that moves a prediction by less, part of the range, is hidden by the resolution and twice the band wanted.
 VISIBLE = 0.04
 
