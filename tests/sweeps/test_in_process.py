@@ -335,3 +335,21 @@ def test_nothing_finished_waits_for_long_to_be_saved(store, monkeypatch):
     assert max(min(saved for saved in saved_at if saved >= at) - at for at in came) < 1.7
     assert len(saved_at) > 5
     assert waited[-1][1] == 0
+
+
+class OneHouse(Here):
+    """Jobs that share a worker: one that holds the slope 2 takes all the others with it."""
+
+    def wait(self, timeout):
+        if not any(point.get("slope") == 2.0 for job in self._jobs for task in job.tasks for point in task.points):
+            return super().wait(timeout)
+        dead, self._jobs = self._jobs, []
+        return [Lost(job.number, None, "its worker died") for job in dead]
+
+
+def test_who_only_stood_beside_is_not_blamed(tmp_path):
+    found = limen.sweep(
+        toy(), {"slope": "0:4:5"}, 3, executor=OneHouse(slots=3), store=FileStore(tmp_path), job_seconds=1.0
+    )
+    assert {failure.params["slope"] for failure in found.failures} == {2.0}
+    assert (found.points.done, found.points.failed) == (4, 1)

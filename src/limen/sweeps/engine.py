@@ -71,6 +71,9 @@ class Engine:
         self._unsaved_bytes, self._save_at, self._saving = 0, float("inf"), SAVE_WITHIN[0]
         self._pace = Pace(executor.slots)
         self._strikes: dict[str, int] = {}
+        # Where workers die with all they hold, a unit may be struck for its neighbour: the last try is made alone.
+        self._suspects: list[Unit] = []
+        self._alone: int | None = None
         self._others: dict[str, Unit] = {}
         self._looked_at = 0.0
 
@@ -82,7 +85,7 @@ class Engine:
             while not stop():
                 self._claims.beat()
                 self._fill_slots()
-                if not self._running and not len(self._schedule):
+                if not self._running and not len(self._schedule) and not self._suspects:
                     self.save()
                     if not self._others:
                         break
@@ -121,8 +124,11 @@ class Engine:
         return work / max(1, min(self._executor.slots, left))
 
     def _fill_slots(self) -> None:
-        while len(self._running) < self._executor.slots:
+        while len(self._running) < self._executor.slots and self._alone not in self._running:
             tasks = self._schedule.take(self._executor.slots)
+            alone = not tasks and bool(self._suspects) and not self._running
+            if alone:
+                tasks = [[self._suspects.pop()]]
             if not tasks:
                 return
             ours, stored, others = self._claims.take([unit.key for task in tasks for unit in task])
@@ -132,6 +138,7 @@ class Engine:
             mine = [task for task in mine if task]
             if mine:
                 number = next(_numbers)
+                self._alone = number if alone else None
                 self._running[number] = dict(enumerate(mine))
                 work = tuple(self._plan.task(task) for task in mine)
                 self._executor.start(Job(number, compute, work, partial(resolve, self._plan.record.reference)))
@@ -180,7 +187,7 @@ class Engine:
                 again = "" if lost.final else f", {STRIKES} times"
                 self._fail(unit, f"{lost.reason}{again}")
             else:
-                self._schedule.isolate([unit])
+                self._suspects.append(unit)
 
     def _fail(self, unit: Unit, reason: str) -> None:
         self.progress.failed[unit.key] = reason

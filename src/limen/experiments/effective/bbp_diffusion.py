@@ -41,7 +41,7 @@ class BBPDiffusion(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2022", "baik2005")
     default_seeds: ClassVar[int] = 40
     compared: ClassVar[tuple[str, ...] | None] = ("spread", "memory")
-    quick: ClassVar[dict[str, float]] = {"d": 400, "runs": 1024}
+    quick: ClassVar[dict[str, float]] = {"d": 1600, "runs": 1024}
     quick_seeds: ClassVar[int] = 64
 
     step: float = Field(1.0, gt=0.0, le=5.0, description="step c (c/N per sample), also the critical signal")

@@ -47,8 +47,8 @@ class BinaryMixtureTraining(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2021", "benarous2022")
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("overlap", "overlap_spread", "recovered")
-    quick: ClassVar[dict[str, float]] = {"d": 800, "runs": 512}
-    quick_seeds: ClassVar[int] = 32
+    quick: ClassVar[dict[str, float]] = {"d": 1600, "runs": 512}
+    quick_seeds: ClassVar[int] = 64
 
     weight: float = Field(0.8, ge=0.7, le=0.98, description="probability p of the component at +θ in the unequal case")
     step: float = Field(1.0, gt=0.0, le=2.0, description="step δ (δ/N per sample)")

@@ -46,8 +46,8 @@ class OnlinePCATraining(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("benarous2021", "benarous2022")
     default_seeds: ClassVar[int] = 24
     compared: ClassVar[tuple[str, ...] | None] = ("square_overlap", "reached")
-    quick: ClassVar[dict[str, float]] = {"d": 400, "runs": 64}
-    quick_seeds: ClassVar[int] = 192
+    quick: ClassVar[dict[str, float]] = {"d": 1600, "runs": 64}
+    quick_seeds: ClassVar[int] = 96
 
     signal: float = Field(4.0, gt=0.0, le=100.0, description="strength λ of the leading direction")
     step: float = Field(0.5, gt=0.0, le=50.0, description="step δ (δ/N per sample), less than λ")
