@@ -78,3 +78,12 @@ def test_the_threshold_of_a_hidden_direction_is_that_of_one():
     link, alone = target("cos(3*(z1 + z2)/2**0.5)", noise=0.05), target("cos(3*z)", noise=0.05)
     assert information_theoretic(HIDDEN) == pytest.approx(information_theoretic(ALONE), rel=1e-2)
     assert information_theoretic(link) == pytest.approx(information_theoretic(alone), rel=2e-2)
+
+
+@pytest.mark.slow
+def test_one_linear_direction_of_three_has_a_closed_form():
+    # y = z1 + noise of variance 1 at delta = 1.5: q = delta/(delta + 2 - q), so q = 1/2; the others stay unknown.
+    found = bayes_overlap(target("z1 + 0*z2 + 0*z3", noise=1.0), samples_per_dim=1.5)
+    assert found.ok and np.allclose(found.algorithmic, np.diag([0.5, 0.0, 0.0]), atol=0.005)
+    other = bayes_overlap(target("z1 + 0*z2 + 0*z3", noise=1.0), samples_per_dim=1.6)
+    assert other.algorithmic[0, 0] > 0.51
