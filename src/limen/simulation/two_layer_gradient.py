@@ -62,36 +62,49 @@ def loss_and_gradient(
 
 
 def risk_and_gradient(
-    functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array
+    functions: Functions,
+    weights: Weights,
+    bias: jax.Array,
+    x: jax.Array,
+    y: jax.Array,
+    chosen: jax.Array | None = None,
 ) -> tuple[jax.Array, Weights]:
-    r"""$\hat R=\frac1n\sum_i\ell(y_i,f(x_i))$ and its gradient."""
-    total = summed_loss_and_gradient(functions, weights, bias, x, y)
-    return jax.tree.map(lambda part: part / x.shape[0], total)
+    r"""$\hat R=\frac1n\sum_i\ell(y_i,f(x_i))$ and its gradient, over all rows or over those `chosen` (batch,)."""
+    total = summed_loss_and_gradient(functions, weights, bias, x, y, chosen=chosen)
+    count = x.shape[0] if chosen is None else chosen.size
+    return jax.tree.map(lambda part: part / count, total)
 
 
 def summed_loss_and_gradient(
-    functions: Functions, weights: Weights, bias: jax.Array, x: jax.Array, y: jax.Array, counts: jax.Array | None = None
+    functions: Functions,
+    weights: Weights,
+    bias: jax.Array,
+    x: jax.Array,
+    y: jax.Array,
+    counts: jax.Array | None = None,
+    chosen: jax.Array | None = None,
 ) -> tuple[jax.Array, Weights]:
-    r"""$\sum_i\ell(y_i,f(x_i))$ and its gradient over the rows that count.
+    r"""$\sum_i\ell(y_i,f(x_i))$ and its gradient over the rows that count, or over the `chosen` ones.
 
     Samples are taken in blocks of rows short enough to stay in cache between the two products, so that `x` is read
     from memory once. Extra memory: one block.
     """
-    n, d = x.shape
+    n, d = x.shape if chosen is None else (chosen.size, x.shape[1])
     block_bytes = ONE_NEURON_BLOCK_BYTES if weights.first.shape[0] == 1 else BLOCK_BYTES
     rows = min(n, max(1, block_bytes // (d * x.dtype.itemsize)))
     blocks = n // rows
+    given = (x, y) if counts is None else (x, y, counts)
+    listed = given if chosen is None else (chosen,)
 
-    parts = (x, y) if counts is None else (x, y, counts)
-
-    def add(total: tuple[jax.Array, Weights], *parts: jax.Array) -> tuple[jax.Array, Weights]:
+    def add(total: tuple[jax.Array, Weights], *listed: jax.Array) -> tuple[jax.Array, Weights]:
+        parts = listed if chosen is None else tuple(part[listed[0]] for part in given)
         return jax.tree.map(jnp.add, total, loss_and_gradient(functions, weights, bias, *parts))
 
     def add_block(i: jax.Array, total: tuple[jax.Array, Weights]) -> tuple[jax.Array, Weights]:
-        return add(total, *(jax.lax.dynamic_slice_in_dim(part, i * rows, rows) for part in parts))
+        return add(total, *(jax.lax.dynamic_slice_in_dim(part, i * rows, rows) for part in listed))
 
     zero = (jnp.zeros((), x.dtype), jax.tree.map(jnp.zeros_like, weights))
     total = jax.lax.fori_loop(0, blocks, add_block, zero)
     if n % rows:
-        total = add(total, *(part[blocks * rows :] for part in parts))
+        total = add(total, *(part[blocks * rows :] for part in listed))
     return total

@@ -161,7 +161,7 @@ def _batches(plan: Plan, setting: Setting, numbers: Numbers, key: jax.Array) -> 
 
     def step(state: State) -> State:
         chosen, state = drawn(state)
-        gradient = risk_and_gradient(plan.functions, state.weights, setting.bias, x[chosen], y[chosen])[1]
+        gradient = risk_and_gradient(plan.functions, state.weights, setting.bias, x, y, chosen)[1]
         return _moved(plan, numbers, state, gradient)
 
     def first(state: State) -> State:
