@@ -84,7 +84,11 @@ def training_loss(weights: Weights, inputs: jax.Array, targets: jax.Array, loss:
 
     `targets` $y$ (n, classes) has ones and zeros for `logistic`, $\pm1$ for `quadratic-hinge`; numbers for `square`.
     """
-    outputs = network_outputs(weights, inputs)
+    return output_loss(network_outputs(weights, inputs), targets, loss)
+
+
+def output_loss(outputs: jax.Array, targets: jax.Array, loss: Loss) -> jax.Array:
+    """`training_loss` of given outputs (n, classes)."""
     if loss == "quadratic-hinge":
         return 0.5 * jnp.mean(jnp.maximum(0.0, 1.0 - targets * outputs) ** 2)
     if loss == "logistic":
