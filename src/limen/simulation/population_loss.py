@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
 from limen.gaussian.sobol import scrambled_points
 from limen.precision import in_double
 from limen.problem import Target, TwoLayer
-from limen.simulation.conditional_means import answers, joint_means, pieces, trapezoid
+from limen.simulation.conditional_means import joint_means, pieces, trapezoid
+from limen.simulation.label_means import label_means
 from limen.simulation.mehler_means import Series, hermite_series, products
 
 LOG2_POINTS, SETS = 14, 4
@@ -28,7 +28,6 @@ MOST_PAIRS = 6000
 SERIES_REST = 1e-8
 LATENT_STEPS = {2: 0.25, 3: 0.45}
 NOISE_VALUES = 1 << 17
-TABLE_NODES, LAYER_NODES = 401, 121
 
 
 class Losses(NamedTuple):
@@ -149,29 +148,13 @@ def _with_labels(
         return float(weights @ labels**2), cross, 0.0
     latent = latent_points(target)
     power = latent.power
-    cross = np.zeros((times, m, len(power)))
     rest = np.sqrt(np.maximum(size**2 - np.sum(overlap**2, axis=2), 0.0))
-    kinks = np.asarray(activation.breakpoints, dtype=float)
+    items = (overlap.reshape(-1, k), bias.ravel(), rest.ravel())
     weighted = latent.weights * latent.labels
-    for t in range(times):
-        for j in range(m):
-            known = latent.points[:, :, :k] @ overlap[t, j] + bias[t, j]
-            spline = _answer_table(activation.function, kinks, known, rest[t, j])
-            cross[t, j] = np.sum(weighted * spline(known), axis=1)
+    cross = label_means(activation.function, activation.breakpoints, latent.points[:, :, :k], weighted, items)
+    cross = cross.reshape(times, m, -1)
     error = 0.5 * _error(power[:, None]) + _error(np.moveaxis(cross, 2, 0))
     return float(power.mean()), cross.mean(axis=2), error
-
-
-def _answer_table(activation: Callable[..., Any], kinks: np.ndarray, known: np.ndarray, rest: float) -> CubicSpline:
-    r"""A cubic spline of $u\mapsto E\,\sigma(u+sy)$ over the range of `known`, with knots crowded where it bends."""
-    low, high = known.min() - 1e-6, known.max() + 1e-6
-    spread = max(rest, 1e-6)
-    layers = (kinks[:, None] + min(spread, 1.0) * np.linspace(-9.0, 9.0, LAYER_NODES)).ravel()
-    nodes = np.unique(np.concatenate([np.linspace(low, high, TABLE_NODES), layers[(layers > low) & (layers < high)]]))
-    nodes = nodes[np.concatenate([[True], np.diff(nodes) > 1e-9])]
-    padded = np.pad(nodes, (0, TABLE_NODES + LAYER_NODES * len(kinks) - len(nodes)), mode="edge")
-    values = np.asarray(answers(activation, jnp.asarray(kinks), jnp.asarray(padded), jnp.asarray(spread)))
-    return CubicSpline(nodes, values[: len(nodes)])
 
 
 @lru_cache(maxsize=16)
