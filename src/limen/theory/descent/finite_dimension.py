@@ -65,9 +65,9 @@ def runs(
     power of two; by default 4096, or 48 for each of the width x steps directions of a run (the drift is too small by
     directions over paths, which wide networks show), or as many as keep their error in the drift of a hard overlap
     below a tenth of the fluctuation of a sample. Every row has points of its own, so that their errors average out over
-    rows. With `even_sets` the rows are cut into so many sets, and random starts and the luck of the first steps are shared
-    out evenly among the rows of a set (Sobol normals): each row has the same law, and means over a set have a smaller
-    error, which shows between sets; starts are then not those of the simulations.
+    rows. With `even_sets` the rows are cut into so many sets, and random starts and the luck of the first steps are
+    shared out evenly among the rows of a set (Sobol normals): each row has the same law, and means over a set have a
+    smaller error, which shows between sets; starts are then not those of the simulations.
     Cost of a row: $O(N(mT)^2)$ operations, 0.05 s for 50 steps of one neuron.
     """
     grid, dimension = time_grid(times, counts_steps=True), whole("d", d)
