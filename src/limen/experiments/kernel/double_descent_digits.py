@@ -37,7 +37,8 @@ class DoubleDescentDigits(Experiment):
     their classes, trains on none, and gives the mean over choices of images, of features and of wrong labels. A theory
     of the spectrum alone, which takes all images to be alike, runs 3 to 7% below the test error and up to a fourth
     below the training error. What is left of the test error, 2 to 4% of its range at $n=200$ and 400 alike, is not
-    explained: 1280 regressions see it, and the verdict says so. No theory stands behind the errors of the trained network.
+    explained: 1280 regressions see it, and the verdict says so. No theory stands behind the errors of the trained
+    network.
     Sources: Belkin et al. 2019; Simon et al. 2023; Defilippis, Loureiro & Misiakiewicz 2024; Soven 1967 for the medium;
     Spigler et al. 2018.
     """
