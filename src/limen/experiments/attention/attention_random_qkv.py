@@ -194,10 +194,13 @@ class AttentionRandomQKV(Experiment):
                 mean, error = mean_and_error(data.log_spread.values[:, case])
                 shrinking.append(Points(small, mean, error, "", case))
                 stable.append(Points(self.betas, *mean_and_error(_bipolar_at_end(data)[:, case]), colour=case))
-            label, limits = r"pairs with $g\geq0.999$; dashed: $|g|$", (-0.03, 1.05)
             if diagram:
-                label, limits = r"inverse temperature $\beta$", (self.betas[0], self.betas[-1])
-            panels.append(Panel(r"time $t$ (depth)", label, marks, title, y_range=limits))
+                limits = (self.betas[0], self.betas[-1])
+                label = r"inverse temperature $\beta$"
+                panels.append(Panel(r"time $t$ (depth)", label, marks, title, y_scale="log", y_range=limits))
+            else:
+                label = r"pairs with $g\geq0.999$; dashed: $|g|$"
+                panels.append(Panel(r"time $t$ (depth)", label, marks, title, y_range=(-0.03, 1.05)))
         panels += [
             Panel(r"time $t$", r"log size of a small cloud", shrinking),
             Panel(
@@ -222,8 +225,8 @@ class AttentionRandomQKV(Experiment):
         return Figure(panels, title=title, key=key)
 
     def _diagram(self, case: int, share: np.ndarray, simulation: Result | None) -> list[Mark]:
-        r"""The part of pairs that have met over $(t,\beta)$, and the $\beta$ from which on half of the matrices have two
-        stable poles."""
+        r"""The part of pairs that have met over $(t,\beta)$, and the $\beta$ from which on half of the matrices have
+        two stable poles."""
         marks: list[Mark] = []
         if simulation is not None:
             met = simulation.dataset.clustered_pairs.values[:, case].mean(axis=0)

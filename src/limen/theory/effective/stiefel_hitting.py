@@ -29,7 +29,7 @@ from limen.theory.effective.stiefel_flow import CITATIONS as FLOW_CITATIONS
 from limen.theory.effective.stiefel_flow import drift_of, frozen_points
 
 CITATIONS = FLOW_CITATIONS
-MANY_POINTS, FEW_POINTS = 2**16, 2**12
+MANY_POINTS, FEW_POINTS = 2**17, 2**12
 SMALL = 0.03
 # Of a unit of time over the largest rate.
 STEP = 0.1
@@ -75,24 +75,32 @@ def growing_modes(problem: MultiIndex) -> tuple[np.ndarray, np.ndarray, np.ndarr
     their amplitudes at the start, noise of the steps included. Refused where nothing grows."""
     if first_degree(problem.target) != 2:
         raise InputError(f"target must have information exponent 2, got {first_degree(problem.target):g}.")
-    k = problem.directions
-    points = frozen_points(k, 0, MANY_POINTS)
-    drift = drift_of(problem.target.function, problem.loss.slope)
-    scale, basis = problem.target.noise**0.5, SMALL * np.eye(k * k).reshape(-1, k, k)
-    if float(jnp.abs(drift(np.zeros((k, k)), *points, scale, problem.step)).max()) > REST:
+    rest, linear = _near_zero(problem, MANY_POINTS)
+    if np.abs(rest).max() > REST:
         raise InputError(f"loss must leave zero overlap at rest, and {problem.loss.name!r} does not for this target.")
-    slope = [(drift(one, *points, scale, problem.step) - drift(-one, *points, scale, problem.step)) for one in basis]
-    linear = np.stack([np.asarray(row).ravel() for row in slope], axis=1) / (2.0 * SMALL)
     # Of gradients of a population loss, up to the corrector of the step and the points' own error.
     rates, modes = np.linalg.eigh(0.5 * (linear + linear.T))
     grows = rates > 0.0
     if not grows.any():
         raise InputError(f"step must be smaller: at {problem.step:g} no overlap grows from zero.")
     rates, modes = rates[grows], modes[:, grows]
+    points, scale = frozen_points(problem.directions, 0, MANY_POINTS), problem.target.noise**0.5
     pull = _pulls(problem.target.function, problem.loss.slope)(points.along, points.free, points.noise, scale)
     kicks = (np.asarray(pull)[:, :, None] * points.along[:, None, :]).reshape(len(points.along), -1) @ modes
     noise = kicks.T @ kicks / len(kicks)
     return rates, modes, np.eye(len(rates)) + problem.step * noise / (rates[:, None] + rates)
+
+
+def _near_zero(problem: MultiIndex, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The drift at zero overlap (k², zero but for the error of `count` points) and its derivative (k², k²)."""
+    k, points = problem.directions, frozen_points(problem.directions, 0, count)
+    drift, scale = drift_of(problem.target.function, problem.loss.slope), problem.target.noise**0.5
+
+    def at(overlap: np.ndarray) -> np.ndarray:
+        return np.asarray(drift(overlap, *points, scale, problem.step)).ravel()
+
+    basis = SMALL * np.eye(k * k).reshape(-1, k, k)
+    return at(np.zeros((k, k))), np.stack([at(one) - at(-one) for one in basis], axis=1) / (2.0 * SMALL)
 
 
 @lru_cache(maxsize=64)
@@ -109,14 +117,20 @@ def _pulls(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) ->
 
 
 def _lengths(problem: MultiIndex, starts: np.ndarray, grid: np.ndarray, rate: float) -> np.ndarray:
-    """Root mean square singular values of the overlaps, (draws, times), by Runge–Kutta of order four."""
+    """Root mean square singular values of the overlaps, (draws, times), by Runge–Kutta of order four.
+
+    Few points are enough for the curvature of the drift; its value and slope at zero are those of many.
+    """
     points = tuple(jnp.asarray(part) for part in frozen_points(problem.directions, 0, FEW_POINTS))
+    rest, slope = _near_zero(problem, FEW_POINTS)
+    mended = jnp.asarray(-rest), jnp.asarray(_near_zero(problem, MANY_POINTS)[1] - slope)
     run = _advance(problem.target.function, problem.loss.slope)
     state, clock, found = jnp.asarray(starts), 0.0, []
     for moment in grid:
         count = int(np.ceil((moment - clock) * rate / STEP))
         if count:
-            state = run(state, *points, problem.target.noise**0.5, problem.step, (moment - clock) / count, count)
+            length = (moment - clock) / count
+            state = run(state, *points, *mended, problem.target.noise**0.5, problem.step, length, count)
         clock = float(moment)
         found.append(np.sqrt(np.mean(np.sum(np.asarray(state) ** 2, axis=2), axis=1)))
     return np.stack(found, axis=1)
@@ -127,9 +141,20 @@ def _advance(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) 
     drift = drift_of(link, slope)
 
     @jax.jit
-    def run(state: Any, along: Any, free: Any, noise: Any, scale: Any, step: Any, length: Any, count: Any) -> Any:
+    def run(
+        state: Any,
+        along: Any,
+        free: Any,
+        noise: Any,
+        shift: Any,
+        slope: Any,
+        scale: Any,
+        step: Any,
+        length: Any,
+        count: Any,
+    ) -> Any:
         def rate(one: Any) -> Any:
-            return drift(one, along, free, noise, scale, step)
+            return drift(one, along, free, noise, scale, step) + (shift + slope @ one.ravel()).reshape(one.shape)
 
         def move(_: Any, frames: Any) -> Any:
             def one(frame: Any) -> Any:
@@ -137,7 +162,9 @@ def _advance(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) 
                 second = rate(frame + 0.5 * length * first)
                 third = rate(frame + 0.5 * length * second)
                 fourth = rate(frame + length * third)
-                return frame + length / 6.0 * (first + 2.0 * second + 2.0 * third + fourth)
+                new = frame + length / 6.0 * (first + 2.0 * second + 2.0 * third + fourth)
+                # Few points may lead out of the ball of overlaps, long after any level: stay there.
+                return jnp.where((new**2).sum() <= new.shape[0], new, frame)
 
             return jax.lax.map(one, frames)
 
