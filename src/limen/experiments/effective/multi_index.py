@@ -45,10 +45,10 @@ class MultiIndexLosses(Experiment):
     source: ClassVar[str] = "Mathematics of deep learning"
     summary: ClassVar[str] = "Two directions are learnt at once: overlaps under two losses, and laws of hitting times."
     citations: ClassVar[tuple[str, ...]] = ("benarous2021", "benarous2022")
-    default_seeds: ClassVar[int] = 32
+    default_seeds: ClassVar[int] = 16
     compared: ClassVar[tuple[str, ...] | None] = ("overlap", "hitting_time")
-    quick: ClassVar[dict[str, Any]] = {"d": 100, "runs": 8, "chains": 64, "law_dimension": 512, "draws": 64}
-    quick_seeds: ClassVar[int] = 32
+    quick: ClassVar[dict[str, Any]] = {"d": 100, "runs": 16, "chains": 128, "law_dimension": 256, "draws": 64}
+    quick_seeds: ClassVar[int] = 16
 
     link: str = Field("z1*z2", description="link h of teacher and student, a formula in z1 and z2")
     other_loss: str = Field("pseudo-huber:1", description="the loss beside the square one: a name or formula in y, f")
@@ -59,8 +59,8 @@ class MultiIndexLosses(Experiment):
     horizon: float = Field(4.0, gt=0.0, le=100.0, description="last time t of runs from random starts")
     draws: int = Field(128, ge=8, le=4096, description="starts from which the theory draws its law")
     law_dimension: int = Field(1024, ge=64, le=100_000, description="dimension N of the runs from random starts")
-    chains: int = Field(64, ge=1, le=4096, description="runs from random starts in one seed")
-    runs: int = Field(8, ge=1, le=256, description="runs from the given start in one seed, for each loss")
+    chains: int = Field(128, ge=1, le=4096, description="runs from random starts in one seed")
+    runs: int = Field(16, ge=1, le=256, description="runs from the given start in one seed, for each loss")
     d: int = Field(200, ge=10, le=5000, description="dimension N of the runs from the given start")
 
     @model_validator(mode="after")

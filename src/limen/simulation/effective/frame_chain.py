@@ -21,9 +21,6 @@ from limen.precision import in_double
 from limen.problem import InputError, MultiIndex
 from limen.simulation.effective.recorded_runs import steps_of
 
-# Terms of the inverse square root of one plus a small matrix.
-SERIES = (-0.5, 0.375, -0.3125, 0.2734375)
-
 
 @in_double
 def chain_lengths(problem: MultiIndex, times: np.ndarray, d: int, seed: int, runs: int) -> np.ndarray:
@@ -70,15 +67,23 @@ def _chain(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any], k:
             crossed = crossed @ inside
             excess = square[:, None, None] * pull[:, :, None] * pull[:, None, :]
             excess = rate**2 * (excess - crossed - jnp.swapaxes(crossed, 1, 2) + inside @ inside)
-            power, back = jnp.eye(k), jnp.eye(k)
-            for term in SERIES:
-                power = power @ excess
-                back = back + term * power
-            return back @ moved
+            return _inverse_root(jnp.eye(k) + excess) @ moved
 
         return jax.lax.fori_loop(first, last, move, state)
 
     return advance
+
+
+def _inverse_root(gram: Any) -> Any:
+    """The inverse square root of positive matrices (runs, k, k); of two rows in closed form, by Cayley and Hamilton."""
+    if gram.shape[1] != 2:
+        values, vectors = jnp.linalg.eigh(gram)
+        return (vectors / jnp.sqrt(values)[:, None, :]) @ jnp.swapaxes(vectors, 1, 2)
+    first, last, off = gram[:, 0, 0], gram[:, 1, 1], gram[:, 0, 1]
+    root = jnp.sqrt(first * last - off**2)
+    adjugate = jnp.stack([jnp.stack([last, -off], axis=1), jnp.stack([-off, first], axis=1)], axis=1)
+    scale = root * jnp.sqrt(first + last + 2.0 * root)
+    return (adjugate + root[:, None, None] * jnp.eye(2)) / scale[:, None, None]
 
 
 def _free_part(overlap: Any, free: Any) -> Any:
