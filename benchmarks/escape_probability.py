@@ -99,8 +99,8 @@ def predicted_escapes(
         if sampling.luck is not None:
             # All gradients along the target are multiplied by the drift's factor below.
             factor = np.float32(planted.fluctuation / planted.drift)
-            leading = None if sampling.leading is None else factor * sampling.leading
-            sampling = sampling._replace(luck=factor * sampling.luck, leading=leading)
+            decisive = None if sampling.decisive is None else factor * sampling.decisive
+            sampling = sampling._replace(luck=factor * sampling.luck, decisive=decisive)
         return right(problem, points, start, steps, sampling, pinned)
 
     def faster(algorithm):
