@@ -117,20 +117,30 @@ run = lambda: solve(problem, np.array([1.0]), 1000, 0)
 beside = lambda: generator.standard_normal((4000, 1000), dtype=np.float32)
 """
 STEP = """
-import jax, jax.numpy as jnp, numpy as np
+import jax, numpy as np
 from limen.problem import GradientDescent, TwoLayer, network, target
-from limen.simulation.descent.fixed_sample_training import prepare
-from limen.simulation.descent.gradient_descent import _train
-from limen.simulation.two_layer_gradient import functions_of
+from limen.simulation.descent.fixed_sample_training import prepare, recorded
+from limen.simulation.descent.training_steps import train
 problem = TwoLayer(target("z"), network(1, "tanh"), GradientDescent(0.5), 10.24)
 setting = prepare(problem, 2000, 0, "float32")
 x, theta = np.asarray(setting.sample.x), np.asarray(setting.start.first)[0]
-intervals = jnp.asarray(np.array([9, 1], np.int32))
-run = lambda: jax.block_until_ready(
-    _train(functions_of(problem), False, True, None, setting, jnp.asarray(np.int32(0)), intervals))
+# The gradient at the last weights comes with the record of their loss.
+run = lambda: jax.block_until_ready(train(problem, setting, np.array([9.0]), 0, recorded))
 def beside():
     for _ in range(10):
         x @ theta
+"""
+LATENTS = """
+import numpy as np, limen
+from limen.simulation.population_loss import population_losses
+problem = limen.TwoLayer(limen.target("z1*z2"), limen.network(4, "tanh"), limen.OnePassSGD(0.1))
+weights = 0.5 * np.random.default_rng(0).standard_normal((101, 4, 6))
+given = weights[:, :, :2], weights @ weights.swapaxes(1, 2), np.ones((101, 4))
+run = lambda: population_losses(problem, *given)
+y, nodes = np.linspace(-9.0, 9.0, 121), np.linspace(-8.0, 8.0, 401)[:, None]
+def beside():
+    for _ in range(404):
+        np.tanh(nodes + y)
 """
 PATHS = """
 from limen import GradientDescent, TwoLayer, descent, network, target
@@ -186,6 +196,7 @@ CALLS = (
     Call("256 parameter sets of the committee ODE", 80.0, "one set", OVERLAPS),
     Call("one-pass SGD, d = 1000, 4 students", 1.4, "drawing its inputs in NumPy", SGD),
     Call("gradient descent, 10 steps, 20480 x 2000 float32", 1.25, "10 products of the inputs with a vector", STEP),
+    Call("losses of two latents, 101 times, 4 neurons", 1.0, "tanh at 401 x 121 points for each", LATENTS),
     Call("descent with responses, 320 steps", 16.0, "80 steps: T² is 16", PATHS),
     Call("Hessian, 6464 parameters, one probe of 100 steps", 3.0, "products of 100 gradients", HESSIAN),
     Call("attention field, 64 systems of 32 x 128", 1.3, "its products and exponentials in NumPy", ATTENTION),

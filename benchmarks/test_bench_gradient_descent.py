@@ -13,11 +13,10 @@ ONE_THREAD = {
 # Threads are counted when the libraries are loaded: the measurement is a process of its own.
 MEASUREMENT = """
 import json, time
-import jax, jax.numpy as jnp, numpy as np
+import jax, numpy as np
 from limen.problem import GradientDescent, TwoLayer, network, target
-from limen.simulation.descent.fixed_sample_training import prepare
-from limen.simulation.descent.gradient_descent import _train
-from limen.simulation.two_layer_gradient import functions_of
+from limen.simulation.descent.fixed_sample_training import prepare, recorded_with_path
+from limen.simulation.descent.training_steps import train
 
 STEPS, ETA = 10, np.float32(0.5)
 problem = TwoLayer(
@@ -35,31 +34,32 @@ def by_hand():
         theta = theta - ETA / np.float32(len(y)) * (factor @ x)
     return theta
 
-def trained(intervals):
-    arrays = jnp.asarray(np.int32(0)), jnp.asarray(np.array(intervals, np.int32))
-    return jax.block_until_ready(_train(functions_of(problem), False, True, None, setting, *arrays))
+def trained(times):
+    return jax.block_until_ready(train(problem, setting, np.array(times, float), 0, recorded_with_path))
 
 runs = {
     "numpy": by_hand,
-    "recorded every step": lambda: trained([1] * STEPS),
-    "recorded at the end": lambda: trained([STEPS - 1, 1]),
+    "recorded every step": lambda: trained(range(1, STEPS + 1)),
+    "recorded at the end": lambda: trained([STEPS]),
 }
-last = trained([STEPS, 1]).path[-1, 0]
+last = trained([STEPS]).path[-1, 0]
 assert np.allclose(last, by_hand(), atol=1e-5)
 best = dict.fromkeys(runs, np.inf)
 for run in runs.values():
     run()
 for _ in range(5):
     for name, run in runs.items():
-        began = time.perf_counter()
+        began = time.process_time()
         run()
-        best[name] = min(best[name], (time.perf_counter() - began) / STEPS)
+        # The gradient at the last weights comes with the record of their loss.
+        gradients = STEPS if name == "numpy" else STEPS + 1
+        best[name] = min(best[name], (time.process_time() - began) / gradients)
 print(json.dumps(best))
 """
 
 
 def test_a_step_costs_at_most_1_3_steps_of_numpy():
-    """n = 20,480, d = 2,000, width 1, float32; best of 5, interleaved."""
+    """n = 20,480, d = 2,000, width 1, float32; a gradient, best of 5, interleaved."""
     environment = {**os.environ, **ONE_THREAD}
     command = [sys.executable, "-c", MEASUREMENT]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
