@@ -21,7 +21,7 @@ from unittest import mock
 
 import numpy as np
 import xarray as xr
-from scipy.stats import binom, ks_2samp
+from scipy.stats import binom, ks_2samp, norm, t
 
 import limen
 from limen.comparison import Comparison, compare
@@ -36,8 +36,10 @@ JUDGED = np.array([10.0, 20.0, 30.0, 40.0])
 TOLERANCE = 0.15
 QUARTILES = (0.25, 0.5, 0.75)
 # From a random start, and without overlap, where planted errors are to be seen.
-TRAININGS, UNLUCKY_TRAININGS = {320: 400, 1280: 200}, {320: 800, 1280: 800}
-ROWS, UNLUCKY_ROWS, AT_ONCE = 400, 1600, 25
+TRAININGS, UNLUCKY_TRAININGS = {320: 400, 1280: 400}, {320: 425, 1280: 425}
+AT_ONCE = 25
+# Rows of the theory come in sets, each of them even over starts and first luck; their error shows between the sets.
+ROWS, PLANTED_ROWS, SET = 512, 256, 64
 FIRST_ROW = 10_000
 
 
@@ -88,7 +90,7 @@ def trained_escapes(problem: TwoLayer, d: int, seeds: Sequence[int]) -> np.ndarr
 def predicted_escapes(
     problem: TwoLayer, d: int, rows: Sequence[int], planted: Planted = THEORIES["theory"]
 ) -> np.ndarray:
-    """Escape times of runs of the theory, or of one with a planted error."""
+    """Escape times of a set of runs of the theory, or of one with a planted error."""
     right: Callable[..., Any] = finite_dimension.conditioned_pass
     right_move = conditioned_pass.move_of
     latents = problem.target.latents
@@ -96,7 +98,9 @@ def predicted_escapes(
     def scaled(problem, points, start, steps, sampling, pinned):
         if sampling.luck is not None:
             # All gradients along the target are multiplied by the drift's factor below.
-            sampling = sampling._replace(luck=np.float32(planted.fluctuation / planted.drift) * sampling.luck)
+            factor = np.float32(planted.fluctuation / planted.drift)
+            decisive = None if sampling.decisive is None else factor * sampling.decisive
+            sampling = sampling._replace(luck=factor * sampling.luck, decisive=decisive)
         return right(problem, points, start, steps, sampling, pinned)
 
     def faster(algorithm):
@@ -113,7 +117,7 @@ def predicted_escapes(
         mock.patch.object(finite_dimension, "conditioned_pass", scaled),
         mock.patch.object(conditioned_pass, "move_of", faster),
     ):
-        return escape.escaping_runs(problem, TIMES, d, rows, 2048, 0).dataset.escape_time.values
+        return escape.escaping_runs(problem, TIMES, d, rows, None, rows[0], 1).dataset.escape_time.values
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
@@ -141,7 +145,10 @@ def verdict(trained: dict[int, np.ndarray], predicted: dict[int, np.ndarray]) ->
     for d in sorted(trained):
         passed, rows = (times[d][:, None] <= JUDGED for times in (trained, predicted))
         part, coords = rows.mean(axis=0), {"time": JUDGED}
-        error = np.sqrt(np.maximum(part * (1.0 - part), 1.0 / len(rows)) / len(rows))
+        sets = rows[: len(rows) // SET * SET].reshape(-1, SET, JUDGED.size).mean(axis=1)
+        # A standard deviation of n sets is itself uncertain: Student's t in place of the normal law.
+        few = t.ppf(0.995, len(sets) - 1) / norm.ppf(0.995)
+        error = few * np.maximum(sets.std(axis=0, ddof=1), 0.5 / SET) / len(sets) ** 0.5
         variables = {"escaped": ("time", part, {"error": "escaped_error"}), "escaped_error": ("time", error)}
         theories.append(Result(xr.Dataset(variables, coords, {"d": d}), {}, "theory"))
         found = xr.Dataset({"escaped": (("seed", "time"), 1.0 * passed)}, coords, {"d": d})
@@ -167,13 +174,13 @@ def wanted() -> list[tuple[str, str, int, int, int]]:
     another has its second."""
     lines = []
     for case in CASES:
-        trainings, rows = (TRAININGS, ROWS) if case in RANDOM else (UNLUCKY_TRAININGS, UNLUCKY_ROWS)
+        trainings = TRAININGS if case in RANDOM else UNLUCKY_TRAININGS
         for d in SIZES:
-            counts = {"training": trainings[d], "theory": rows}
+            counts = {"training": trainings[d], "theory": ROWS}
             if case in UNLUCKY:
-                counts |= {who: rows // 2 for who in THEORIES if who != "theory"}
+                counts |= {who: PLANTED_ROWS for who in THEORIES if who != "theory"}
             for who, count in counts.items():
-                size, offset = (AT_ONCE, 0) if who == "training" else (4 * AT_ONCE, FIRST_ROW)
+                size, offset = (AT_ONCE, 0) if who == "training" else (SET, FIRST_ROW)
                 lines += [
                     (begin, case, who, d, offset + begin, offset + min(begin + size, count))
                     for begin in range(0, count, size)
@@ -216,7 +223,7 @@ def table(path: Path) -> None:
             both = {d: times for d, times in trained.items() if d in found}
             said = "" if who == "training" or not both else verdict(both, found).verdict
             for d, times in found.items():
-                parts = " ".join(f"{(times <= t).mean():.3f}" for t in JUDGED)
+                parts = " ".join(f"{(times <= step).mean():.3f}" for step in JUDGED)
                 middle = " ".join(f"{time:g}" for time in quartiles(times))
                 apart = ""
                 if who == "training":

@@ -215,3 +215,12 @@ def test_a_diverging_run_says_so():
     found = finite_dimension.runs(problem, 8, 100, 2, 1024)
     assert not found.ok and "smaller step" in found.status
     assert np.isfinite(found.dataset.train_loss.values[:, 0]).all()
+
+
+@pytest.mark.parametrize(("width", "steps", "paths"), [(1, 50, 4096), (3, 40, 8192), (10, 50, 32768)])
+def test_paths_grow_with_the_directions_of_a_run(width, steps, paths):
+    """48 for each direction: with 16 a run of width 3 escapes in 79 of 100 cases where training does in 90."""
+    problem = limen.TwoLayer(
+        limen.target("z**2"), limen.network(width, "gelu"), limen.GradientDescent(1.0), samples_per_dim=8.0
+    )
+    assert finite_dimension.usual_paths(problem, steps) == paths

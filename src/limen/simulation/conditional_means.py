@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+AT_ONCE = 8
 BASE = np.array([-9.0, -6.0, -4.0, -2.0, 0.0, 2.0, 4.0, 6.0, 9.0])
 SMOOTH_REACH, SMOOTH_STEP = 9.0, 0.15
 _STEP = 0.22
@@ -52,9 +53,11 @@ def joint_means(
     edges = tuple(jnp.asarray(np.asarray(part, dtype=float)) for part in kinks)
     arrays = tuple(np.asarray(part, dtype=float) for part in items)
     count = len(arrays[0])
-    padded = np.minimum(np.arange(max(8, 1 << (count - 1).bit_length())), count - 1)
-    means = _joint(function, bool(edges[0].size or edges[1].size), edges, tuple(jnp.asarray(a[padded]) for a in arrays))
-    return np.asarray(means)[:count]
+    # Blocks of one length: one compiled program for any number of averages.
+    index = np.minimum(np.arange(-(-count // AT_ONCE) * AT_ONCE), count - 1).reshape(-1, AT_ONCE)
+    bent = bool(edges[0].size or edges[1].size)
+    means = [_joint(function, bent, edges, tuple(jnp.asarray(part[block]) for part in arrays)) for block in index]
+    return np.concatenate([np.asarray(part) for part in means])[:count]
 
 
 @partial(jax.jit, static_argnums=(0, 1))

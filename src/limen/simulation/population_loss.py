@@ -12,20 +12,22 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.interpolate import CubicSpline
 from scipy.special import ndtri
 
 from limen.gaussian.sobol import scrambled_points
 from limen.precision import in_double
 from limen.problem import Target, TwoLayer
-from limen.simulation.conditional_means import answers, joint_means, pieces, trapezoid
+from limen.simulation.conditional_means import joint_means, pieces, trapezoid
+from limen.simulation.label_means import label_means
+from limen.simulation.mehler_means import Series, hermite_series, products
 
 LOG2_POINTS, SETS = 14, 4
 # Pairs of neurons times times above which all neurons are averaged over the same points together.
 MOST_PAIRS = 6000
+# Part of a mean square up to which the end of Mehler's series may be left out.
+SERIES_REST = 1e-8
 LATENT_STEPS = {2: 0.25, 3: 0.45}
 NOISE_VALUES = 1 << 17
-TABLE_NODES, LAYER_NODES = 401, 121
 
 
 class Losses(NamedTuple):
@@ -79,16 +81,13 @@ def _square(
     first, second = np.triu_indices(m)
     weights = np.where(first == second, 1.0, 2.0) * second_layer[:, first] * second_layer[:, second] / m**2
     if times * first.size <= MOST_PAIRS:
-        correlation = gram[:, first, second] / np.maximum(size[:, first] * size[:, second], 1e-300)
-        items = (
-            size[:, first].ravel(),
-            bias[:, first].ravel(),
-            size[:, second].ravel(),
-            bias[:, second].ravel(),
-            np.clip(correlation, -1.0, 1.0).ravel(),
-        )
         kinks = activation.breakpoints
-        pairs = joint_means(_both(activation.function), (kinks, kinks), items).reshape(times, -1)
+        series = hermite_series(activation.function, kinks, size.ravel(), bias.ravel())
+        correlation = gram[:, first, second] / np.maximum(size[:, first] * size[:, second], 1e-300)
+        neurons = np.arange(times * m).reshape(times, m)
+        fields = Pairs(neurons[:, first].ravel(), neurons[:, second].ravel(), np.clip(correlation, -1.0, 1.0).ravel())
+        pairs = _paired(_both(activation.function), (kinks, kinks), (series, series), fields, (size, bias) * 2)
+        pairs = np.where(first == second, series.power[neurons[:, first]], pairs.reshape(times, -1))
         squares, error = np.sum(weights * pairs, axis=1), latent_error
     else:
         parts = (jnp.asarray(_root(gram)), jnp.asarray(second_layer), jnp.asarray(bias))
@@ -99,6 +98,36 @@ def _square(
     return Losses(excess + 0.5 * target.noise, excess, error)
 
 
+class Pairs(NamedTuple):
+    """Pairs of fields: the item of the first, of the second, and their correlation, each (pairs,)."""
+
+    first: np.ndarray
+    second: np.ndarray
+    correlation: np.ndarray
+
+
+def _paired(
+    function: Callable[..., Any],
+    kinks: tuple[Any, Any],
+    series: tuple[Series, Series],
+    pairs: Pairs,
+    fields: tuple[np.ndarray, ...],
+) -> np.ndarray:
+    """Averages of products by Mehler's series, and in the plane of the two fields where it converges too slowly.
+
+    `fields`: scale and shift of the items of the first, and of the second.
+    """
+    found, rest = products(*series, (pairs.first, pairs.second), pairs.correlation)
+    # A field's own square is its mean square; both sides know it.
+    slow = (rest > SERIES_REST) & ((pairs.first != pairs.second) | (series[0] is not series[1]))
+    if slow.any():
+        first, second, correlation = (part[slow] for part in pairs)
+        scale1, shift1, scale2, shift2 = (part.ravel() for part in fields)
+        items = (scale1[first], shift1[first], scale2[second], shift2[second], correlation)
+        found[slow] = joint_means(function, kinks, items)
+    return found
+
+
 def _with_labels(
     problem: TwoLayer, overlap: np.ndarray, size: np.ndarray, bias: np.ndarray
 ) -> tuple[float, np.ndarray, float]:
@@ -107,38 +136,25 @@ def _with_labels(
     times, m, k = overlap.shape
     if k == 1 and not target.uses_inner_noise:
         correlation = np.clip(overlap[:, :, 0] / np.maximum(size, 1e-300), -1.0, 1.0).ravel()
-        ones = np.ones(times * m)
-        items = (ones, 0.0 * ones, size.ravel(), bias.ravel(), correlation)
         kinks = (target.breakpoints, activation.breakpoints)
-        cross = joint_means(_labelled(target.function, activation.function), kinks, items).reshape(times, m)
+        one, none = np.ones(1), np.zeros(1)
+        link = _link_series(target)
+        series = hermite_series(activation.function, kinks[1], size.ravel(), bias.ravel())
+        fields = Pairs(np.zeros(times * m, dtype=int), np.arange(times * m), correlation)
+        function = _labelled(target.function, activation.function)
+        cross = _paired(function, kinks, (link, series), fields, (one, none, size, bias)).reshape(times, m)
         nodes, weights = _line(target.breakpoints)
         labels = np.asarray(target.function(nodes[:, None], np.zeros(len(nodes))), dtype=float)
         return float(weights @ labels**2), cross, 0.0
     latent = latent_points(target)
     power = latent.power
-    cross = np.zeros((times, m, len(power)))
     rest = np.sqrt(np.maximum(size**2 - np.sum(overlap**2, axis=2), 0.0))
-    kinks = np.asarray(activation.breakpoints, dtype=float)
+    items = (overlap.reshape(-1, k), bias.ravel(), rest.ravel())
     weighted = latent.weights * latent.labels
-    for t in range(times):
-        for j in range(m):
-            known = latent.points[:, :, :k] @ overlap[t, j] + bias[t, j]
-            spline = _answer_table(activation.function, kinks, known, rest[t, j])
-            cross[t, j] = np.sum(weighted * spline(known), axis=1)
+    cross = label_means(activation.function, activation.breakpoints, latent.points[:, :, :k], weighted, items)
+    cross = cross.reshape(times, m, -1)
     error = 0.5 * _error(power[:, None]) + _error(np.moveaxis(cross, 2, 0))
     return float(power.mean()), cross.mean(axis=2), error
-
-
-def _answer_table(activation: Callable[..., Any], kinks: np.ndarray, known: np.ndarray, rest: float) -> CubicSpline:
-    r"""A cubic spline of $u\mapsto E\,\sigma(u+sy)$ over the range of `known`, with knots crowded where it bends."""
-    low, high = known.min() - 1e-6, known.max() + 1e-6
-    spread = max(rest, 1e-6)
-    layers = (kinks[:, None] + min(spread, 1.0) * np.linspace(-9.0, 9.0, LAYER_NODES)).ravel()
-    nodes = np.unique(np.concatenate([np.linspace(low, high, TABLE_NODES), layers[(layers > low) & (layers < high)]]))
-    nodes = nodes[np.concatenate([[True], np.diff(nodes) > 1e-9])]
-    padded = np.pad(nodes, (0, TABLE_NODES + LAYER_NODES * len(kinks) - len(nodes)), mode="edge")
-    values = np.asarray(answers(activation, jnp.asarray(kinks), jnp.asarray(padded), jnp.asarray(spread)))
-    return CubicSpline(nodes, values[: len(nodes)])
 
 
 @lru_cache(maxsize=16)
@@ -241,6 +257,14 @@ def _sets(dimension: int) -> np.ndarray:
 @lru_cache(maxsize=64)
 def _both(activation: Callable[..., Any]) -> Callable[..., Any]:
     return lambda u, v: activation(u) * activation(v)
+
+
+@lru_cache(maxsize=64)
+def _link_series(target: Target) -> Series:
+    function = target.function
+    return hermite_series(
+        lambda z: function(z[..., None], jnp.zeros_like(z)), target.breakpoints, np.ones(1), np.zeros(1)
+    )
 
 
 @lru_cache(maxsize=64)

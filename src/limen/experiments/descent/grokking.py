@@ -111,7 +111,7 @@ class Grokking(Experiment):
 
         def run(point: tuple[int, float]) -> Result:
             d, ratio = point
-            least = 4 * (self.steps + 2) * (self.width + 2)
+            least = 32 * (self.steps + 2) * self.width
             paths = max(PATHS, 2 ** int(np.ceil(np.log2(least))))
             return average_run(self.problem(ratio, d), self.times(), d, self.runs, paths)
 

@@ -16,6 +16,7 @@ from limen.simulation.effective.generic_sgd import run
 from limen.theory.effective.derive import derive
 from limen.theory.effective.mixtures.xor_drift import xor_drift
 from limen.theory.effective.mixtures.xor_flow import solve as xor_flow
+from limen.theory.effective.tensor_finite_size import tensor_finite_size
 from limen.theory.effective.tensor_flow import tensor_flow
 
 WIDTH, SHARPNESS, PENALTY = 2, 4.0, 0.02
@@ -37,7 +38,7 @@ class EffectiveDynamicsCheck(Experiment):
     $\Sigma=\delta JVJ^\top$. The models: a spiked matrix with $u=(m,\|x\|^2-m^2)$, whose $f$, $g$ and $\Sigma$ are
     polynomials, and the XOR mixture learnt by two ReLU neurons, whose nine statistics drift by Gaussian integrals.
     Every seed derives them anew from its own samples at values along the limiting path, and trains by plain SGD from
-    random vectors that share the first of these values.
+    random vectors that share the first of these values; the path beside them has its part of order $1/N$ (matrix).
 
     What to see: sampled against exact terms on the diagonal, with no formula of the model used; the corrector, which
     gradient flow does not have; runs of SGD around the limiting path. Source: Ben Arous, Gheissari & Jagannath 2022
@@ -60,8 +61,9 @@ class EffectiveDynamicsCheck(Experiment):
     runs: int = Field(8, ge=1, le=256, description="runs of SGD in one seed")
 
     def times(self) -> np.ndarray:
-        """Where runs are recorded."""
-        return np.linspace(0.0, 0.6 if self.model == "spiked-matrix" else 6.0, TIMES)
+        """Where runs are recorded: whole steps."""
+        grid, step = np.linspace(0.0, 0.6 if self.model == "spiked-matrix" else 6.0, TIMES), self.step / self.d
+        return step * np.unique(np.rint(grid / step))
 
     def path(self) -> np.ndarray:
         """The limiting path (time, statistic)."""
@@ -76,9 +78,18 @@ class EffectiveDynamicsCheck(Experiment):
         overlap = found.overlap.values
         return np.concatenate([found.second_layer.values, overlap[..., 0], overlap[..., 1], gram], axis=1)
 
+    def mean_path(self) -> np.ndarray:
+        r"""The mean of runs (time, statistic): the limiting path, and for the matrix its part of order $1/N$."""
+        if self.model != "spiked-matrix":
+            return self.path()
+        matrix = SpikedTensor(order=2, signal=self.signal, step=self.step)
+        found = tensor_finite_size(matrix, *MATRIX_START, self.times())
+        return self.path() + np.stack([found.overlap, found.orthogonal_square], axis=1) / self.d
+
     def values(self) -> np.ndarray:
         """Statistics (point, statistic) at which the terms are compared, along the path."""
-        return self.path()[np.linspace(0, TIMES - 1, POINTS).round().astype(int)]
+        path = self.path()
+        return path[np.linspace(0, len(path) - 1, POINTS).round().astype(int)]
 
     def _xor(self, step: float) -> XorMixture:
         return XorMixture(width=WIDTH, sharpness=SHARPNESS, penalty=PENALTY, step=step)
@@ -113,7 +124,7 @@ class EffectiveDynamicsCheck(Experiment):
         dataset = self._dataset()
         for name, value in zip(TERMS, (f, g), strict=True):
             dataset[name] = (("point", "statistic"), value)
-        dataset["statistics"] = (("time", "statistic"), self.path())
+        dataset["statistics"] = (("time", "statistic"), self.mean_path())
         if self.model == "spiked-matrix":
             dataset["volatility"] = (("point", "entry"), np.stack([self._exact_volatility(*u) for u in self.values()]))
         return Findings(dataset, True, "closed forms.")
@@ -141,7 +152,7 @@ class EffectiveDynamicsCheck(Experiment):
         return xr.Dataset(coords={"time": self.times(), "point": np.arange(POINTS)}, attrs={"d": self.d})
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
-        data, times, at = theory.dataset, self.times(), thin(TIMES, 11)
+        data, times, at = theory.dataset, self.times(), thin(self.times().size, 11)
         exact = -data.population_drift.values, data.corrector.values
         low = min(float(part.min()) for part in exact)
         high = max(float(part.max()) for part in exact)

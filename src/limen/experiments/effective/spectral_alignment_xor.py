@@ -57,7 +57,7 @@ class SpectralAlignmentXor(Experiment):
     default_seeds: ClassVar[int] = 32
     compared: ClassVar[tuple[str, ...] | None] = ("second_leading_sum", "first_alignment_squared")
     quick: ClassVar[dict[str, object]] = {"d": 160, "width": 2, "clouds": 2, "time": 6.0, "records": 3}
-    quick_seeds: ClassVar[int] = 160
+    quick_seeds: ClassVar[int] = 384
 
     width: int = Field(6, ge=1, le=32, description="neurons K")
     sharpness: float = Field(10.0, ge=0.1, le=1e6, description="inverse noise variance λ")

@@ -57,7 +57,7 @@ class MeanFieldFlow(Experiment):
     default_seeds: ClassVar[int] = 84
     compared: ClassVar[tuple[str, ...] | None] = WITNESSED
     quick: ClassVar[dict[str, Any]] = {"widths": "3 6", "samples_per_parameter": 3.0, "horizon": 4.0, "d": 48}
-    quick_seeds: ClassVar[int] = 64
+    quick_seeds: ClassVar[int] = 224
 
     widths: NumberList = Field((5.0, 20.0, 80.0), description="numbers m of neurons; the smallest is simulated")
     samples_per_parameter: float = Field(0.5, gt=0.0, le=5.0, description="samples per parameter α = n/(md)")

@@ -36,7 +36,7 @@ class RandomFeaturesFlow(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("mei2022", "advani2020")
     default_seeds: ClassVar[int] = 512
     quick: ClassVar[dict[str, float]] = {"d": 60}
-    quick_seeds: ClassVar[int] = 400
+    quick_seeds: ClassVar[int] = 640
 
     features_per_dim: float = Field(6.0, gt=0.0, le=50.0, description="features per dimension N/d")
     samples_per_dim: float = Field(3.0, gt=0.0, le=50.0, description="samples per dimension n/d")

@@ -40,7 +40,7 @@ class UniformConvergence(Experiment):
     default_seeds: ClassVar[int] = 256
     compared: ClassVar[tuple[str, ...] | None] = VARIABLES
     quick: ClassVar[dict[str, float]] = {"d": 150}
-    quick_seeds: ClassVar[int] = 256
+    quick_seeds: ClassVar[int] = 304
 
     noise: float = Field(0.25, ge=0.0, le=100.0, description="variance σ² of the label noise")
     signal: float = Field(1.0, gt=0.0, le=10.0, description="norm r of the coefficients")

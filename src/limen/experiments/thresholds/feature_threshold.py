@@ -53,7 +53,7 @@ class FeatureThreshold(Experiment):
     default_seeds: ClassVar[int] = 64
     compared: ClassVar[tuple[str, ...] | None] = ("unstable_share", "hard_resolvent")
     quick: ClassVar[dict[str, object]] = {"d": 400, "steps": 2, "ratios": (2, 6)}
-    quick_seeds: ClassVar[int] = 96
+    quick_seeds: ClassVar[int] = 192
 
     target: str = Field("z**2 - 1", description="target with a hard direction: a name or a formula in z1, z2, ...")
     noise: float = Field(0.0, ge=0.0, le=10.0, description="variance of the label noise")

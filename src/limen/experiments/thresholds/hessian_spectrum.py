@@ -60,7 +60,7 @@ class HessianSpectrum(Experiment):
     default_seeds: ClassVar[int] = 48
     compared: ClassVar[tuple[str, ...] | None] = ("eigenvalue", "unstable_share", "outlier", "alignment")
     quick: ClassVar[dict[str, object]] = {"d": 480, "times": (0, 3), "samples_per_dim": (4, 8)}
-    quick_seeds: ClassVar[int] = 40
+    quick_seeds: ClassVar[int] = 96
 
     target: str = Field(
         "4*tanh(z**2/4)", description="target with a hard direction: a name or a formula in z1, z2, ..."

@@ -54,7 +54,7 @@ class Sharpness(Experiment):
     default_seeds: ClassVar[int] = 72
     compared: ClassVar[tuple[str, ...] | None] = ("stability", "train_loss")
     quick: ClassVar[dict[str, object]] = {"d": 120, "steps": 4, "step": (0.25, 0.5)}
-    quick_seeds: ClassVar[int] = 40
+    quick_seeds: ClassVar[int] = 352
 
     target: str = Field("3*relu(z)", description="target: a name or a formula in z1, z2, ...")
     noise: float = Field(0.1, ge=0.0, le=10.0, description="variance of the label noise")

@@ -29,6 +29,8 @@ from limen.theory.descent.coordinates import whitened
 
 CITATIONS = ("montanari2026", "celentano2021")
 PATHS, MOST_PATHS = 4096, 2**18
+# Points for each of the width x steps directions a run conditions on: the drift is too small by about their ratio.
+PATHS_PER_DIRECTION = 48
 MOST_BYTES = 8e9
 # The paths' own error in the drift of a hard overlap, in units of the fluctuation of a sample.
 DRIFT_ERROR = 0.1
@@ -60,11 +62,12 @@ def runs(
     `gram`, `second_layer` of gradient descent at dimension `d`, escape from hard directions included.
 
     Any width, any number of hard directions, kinked activations, every linear update rule. `paths` points a run, a
-    power of two; by default 4096, or as many as keep their error in the drift of a hard overlap below a tenth of the
-    fluctuation of a sample. Every row has points of its own, so that their errors average out over rows.
-    With `even_sets` the rows are cut into so many sets, and random starts and the luck of the first steps are shared
-    out evenly among the rows of a set (Sobol normals): each row has the same law, and means over a set have a smaller
-    error, which shows between sets; starts are then not those of the simulations.
+    power of two; by default 4096, or 48 for each of the width x steps directions of a run (the drift is too small by
+    directions over paths, which wide networks show), or as many as keep their error in the drift of a hard overlap
+    below a tenth of the fluctuation of a sample. Every row has points of its own, so that their errors average out over
+    rows. With `even_sets` the rows are cut into so many sets, and random starts and the luck of the first steps are
+    shared out evenly among the rows of a set (Sobol normals): each row has the same law, and means over a set have a
+    smaller error, which shows between sets; starts are then not those of the simulations.
     Cost of a row: $O(N(mT)^2)$ operations, 0.05 s for 50 steps of one neuron.
     """
     grid, dimension = time_grid(times, counts_steps=True), whole("d", d)
@@ -225,7 +228,7 @@ def enough_paths(problem: TwoLayer, steps: int, d: int, paths: int | None, seed:
     """
     assert problem.samples_per_dim is not None
     allowed = DRIFT_ERROR / np.sqrt(problem.samples_per_dim * d)
-    count = PATHS if paths is None else paths
+    count = usual_paths(problem, steps) if paths is None else paths
     while True:
         checked_memory(problem, steps, count)
         stray = _stray(problem, steps, count, [100_003 * seed + 50_000 + i for i in range(SETS)])
@@ -238,6 +241,13 @@ def enough_paths(problem: TwoLayer, steps: int, d: int, paths: int | None, seed:
                 f"overlaps (at most {MOST_PATHS} are run; take a smaller d)."
             )
         count = needed
+
+
+def usual_paths(problem: TwoLayer, steps: int) -> int:
+    """4096 paths, or `PATHS_PER_DIRECTION` for each direction that a run of so many steps conditions on."""
+    m = problem.network.width
+    directions = problem.target.latents + m + m * steps
+    return max(PATHS, 2 ** int(np.ceil(np.log2(PATHS_PER_DIRECTION * directions))))
 
 
 def _stray(problem: TwoLayer, steps: int, paths: int, seeds: Sequence[int]) -> float:
