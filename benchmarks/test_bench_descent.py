@@ -75,7 +75,8 @@ def test_one_set_of_paths_in_a_second():
     assert seconds["T=80"] <= 1.0
     assert seconds["m=3"] <= 1.0
     assert seconds["T=80"] <= 2.0 * seconds["numpy"]
-    assert seconds["T=160"] <= 9.0 * seconds["T=80"] and seconds["T=80"] <= 9.0 * seconds["T=40"]
+    # Nearly all of the T³ is products of large matrices, and does not yet show at these T: 2.7 measured.
+    assert seconds["T=160"] <= 5.0 * seconds["T=80"] and seconds["T=80"] <= 5.0 * seconds["T=40"]
     assert seconds["paths=8192"] <= 2.6 * seconds["T=80"] and seconds["T=80"] <= 2.6 * seconds["paths=2048"]
     assert seconds["m=6"] <= 9.0 * seconds["m=3"]
     for name, value in memory.items():

@@ -12,7 +12,7 @@ import pytest
 import limen
 from limen.experiments.descent.gd_dmft import GradientDescentMeanField
 from limen.result import Result, merge
-from limen.theory.descent import causal_pass
+from limen.theory.descent.path_responses import PathResponses
 
 PHASE_RETRIEVAL = limen.TwoLayer(
     limen.target("z**2"), limen.network(1, "gelu"), limen.GradientDescent(0.5), samples_per_dim=6.0
@@ -75,15 +75,15 @@ def shifted_times(prediction: Result) -> Result:
 
 def without_memory(problem: limen.TwoLayer, steps: int, **quality) -> Result:
     """R_l(t, s) dropped for s < t."""
-    right = causal_pass._propagate
+    right = PathResponses.means
 
-    def forgetful(propagated, response, now, t, factor, path_weights):
-        means = right(propagated, response, now, t, factor, path_weights)
+    def forgetful(self, t, memory, jacobian, path_weights):
+        means = right(self, t, memory, jacobian, path_weights)
         means[:, :t] = 0.0
         return means
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(causal_pass, "_propagate", forgetful)
+        patch.setattr(PathResponses, "means", forgetful)
         return theory(problem, steps, **quality)
 
 

@@ -15,6 +15,7 @@ from limen.problem import GradientDescent
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.escape import first_passage, hard_cosine, largest_cosine
 from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
+from limen.theory.descent.path_responses import BLOCK, PathResponses
 from limen.theory.thresholds.overlap_curve import information_and_slope
 from limen.theory.thresholds.spectral_estimator import spectral_overlap, spectral_weight
 from limen.theory.thresholds.success import _probability
@@ -179,3 +180,26 @@ def test_error_of_paths_by_hand():
     later = path_error(xr.Dataset(data, coords={"time": [0.0, 1.0, 2.0]}), 4, 0.02)
     assert later.first == 1.0
     assert path_error(xr.Dataset(data, coords={"time": [0.0, 1.0, 2.0]}), 4, 0.1).first is None
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_path_responses_are_the_inverse_of_one_plus_memory_times_jacobian(width):
+    steps, paths = 2 * BLOCK + 3, 5
+    generator = np.random.default_rng(3)
+    memory = generator.standard_normal((steps, steps, width, width)) / steps
+    jacobians = generator.standard_normal((steps, width, width, paths))
+    weights = np.stack([np.ones(paths), generator.standard_normal(paths)], axis=1)
+    size = steps * width
+    earlier = np.tril(np.ones((steps, steps)), -1)[:, None, :, None]
+    kernel = (earlier * memory.transpose(0, 2, 1, 3)).reshape(size, size)
+    wanted = np.zeros((2, steps, steps, width, width))
+    for n in range(paths):
+        blocks = np.zeros((steps, width, steps, width))
+        blocks[np.arange(steps), :, np.arange(steps)] = jacobians[..., n]
+        jacobian = blocks.reshape(size, size)
+        one = (jacobian @ np.linalg.inv(np.eye(size) + kernel @ jacobian)).reshape(steps, width, steps, width)
+        wanted += weights[n][:, None, None, None, None] * one.transpose(0, 2, 1, 3) / paths
+    responses = PathResponses(steps, width, paths)
+    for t in range(steps):
+        found = responses.means(t, memory[t, :t], jacobians[t].astype(np.float32), weights)
+        assert np.allclose(found, wanted[:, t, : t + 1], rtol=1e-4, atol=1e-5 * np.abs(wanted).max())

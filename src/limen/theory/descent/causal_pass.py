@@ -14,9 +14,8 @@ Step $t$ needs kernels up to $t$ only: no fixed point is iterated.
 step is not an alternative: the process is numerically of low rank and triangular solves blow up after some tens of
 steps.
 
-**Responses.** $D(t,s)=\partial V(t)/\partial W(s)$ along each path: $D(t,t)=I$,
-$D(t,s)=-\frac1\delta\sum_{u=s}^{t-1}R_\theta(t,u)P(u,s)$, $P(u,s)=F'(u)D(u,s)$, $R_\ell(t,s)=\eta^{-1}E[P(t,s)]$.
-All $P$ are kept, in float32: $2NT^2m^2$ bytes; $\frac13NT^3m^3$ operations.
+**Responses.** $D(t,s)=\partial V(t)/\partial W(s)$ along each path and $R_\ell(t,s)=\eta^{-1}E[F'(t)D(t,s)]$, row by
+row (`path_responses`) in float32: $8NTm^2$ bytes; $\frac13NT^3m^3$ operations.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,8 @@ from limen.problem.algorithms import constant_step
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.theory.descent.coordinates import Coordinates
-from limen.theory.descent.forces import Forces, forces
+from limen.theory.descent.forces import forces
+from limen.theory.descent.path_responses import BLOCK, PathResponses
 
 # A gradient with a smaller new part than this is numerically within the span of those before.
 NEW_DIRECTION = 1e-9
@@ -60,7 +60,7 @@ class Pass(NamedTuple):
 
 def memory_estimate(steps: int, width: int, paths: int, latents: int, atoms: int) -> float:
     """Bytes of one pass: path responses in float32; coordinates, gradients, forces and fields in float64."""
-    responses = 2.0 * steps * (steps + 1) * width**2 + 12.0 * (steps + 1) * width**2
+    responses = (8.0 * steps + 12.0 * min(steps, BLOCK)) * width**2
     gradients = steps * width
     return paths * (responses + 8.0 * (atoms * (latents + width + gradients) + 3 * gradients + 2 * width**2 + 8))
 
@@ -98,13 +98,12 @@ def causal_pass(
     second_layer = np.tile(np.asarray(network.per_neuron("second_layer"), dtype=float), (steps + 1, 1))
     train_loss, lengths = np.zeros(steps + 1), np.ones((steps, m))
     basis, known = np.zeros((total - k - m, paths)), 0
-    propagated = [np.empty(((steps - s) * m, m * paths), np.float32) for s in range(steps)]
-    diverged = None
+    path_responses = PathResponses(steps, m, paths)
+    diverged, flat = None, coordinates.weights.reshape(paths, -1)
 
     for t in range(steps + 1):
         active = k + m + known
-        flat = coordinates.weights[:, :active].reshape(paths, -1)
-        field = flat @ coefficients[t, :, :active].reshape(m, -1).T
+        field = flat[:, : active * atoms] @ coefficients[t, :, :active].reshape(m, -1).T
         if t:
             memory = response[t, :t].transpose(1, 0, 2).reshape(m, t * m)
             field -= (eta / delta) * (memory @ force[:t].reshape(t * m, paths)).T
@@ -114,7 +113,9 @@ def causal_pass(
         if t == steps:
             break
         force[t] = now.force
-        loss_response[:, t, : t + 1] = _propagate(propagated, response[t], now, t, eta / delta, path_weights)
+        loss_response[:, t, : t + 1] = path_responses.means(
+            t, eta / delta * response[t, :t], now.jacobian, path_weights
+        )
 
         # The gradient's independent part, orthogonal along the paths to all before: Gram–Schmidt, twice.
         gradient = np.zeros((m, total - k - m))
@@ -174,24 +175,3 @@ def start_coefficients(problem: TwoLayer, total: int) -> np.ndarray:
     values, vectors = np.linalg.eigh(gram)
     start[:, k : k + m] = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     return start
-
-
-def _propagate(
-    propagated: list[np.ndarray], response: np.ndarray, now: Forces, t: int, factor: float, path_weights: np.ndarray
-) -> np.ndarray:
-    """Stores P(t, s) of every path for s <= t; returns its means under the path weights, shape (c, t+1, m, m)."""
-    m, paths = now.force.shape
-    row = np.empty((t + 1, m, m, paths), np.float32)
-    row[t] = now.jacobian
-    negative = (-factor * response).astype(np.float32)
-    for s in range(t):
-        weights = negative[s:t].transpose(1, 0, 2).reshape(m, (t - s) * m)
-        moved = (weights @ propagated[s][: (t - s) * m]).reshape(m, m, paths)
-        if m == 1:
-            np.multiply(now.jacobian, moved, out=row[s])
-        else:
-            np.einsum("iln,ljn->ijn", now.jacobian, moved, out=row[s])
-    for s in range(t + 1):
-        propagated[s][(t - s) * m : (t - s + 1) * m] = row[s].reshape(m, m * paths)
-    means = row.reshape(-1, paths).astype(float) @ path_weights / paths
-    return means.T.reshape(-1, t + 1, m, m)

@@ -123,7 +123,7 @@ def solve(
     biases (then reported as `bias`) go through `conditioned_pass` (`block_pass` on inputs
     of several variances), which leaves out `response`, `hard_variance` and `amplification`.
 
-    Cost of a set: $\frac13NT^3m^3$ operations and $2NT^2m^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
+    Cost of a set: $\frac13NT^3m^3$ operations and $8NTm^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
     Montanari & Wang 2026.
     """
     reason = refuses(problem)
@@ -217,7 +217,7 @@ def checked_memory(problem: TwoLayer, steps: int, paths: int, spectrum: InputVar
     """Bytes a set will take; refused before they are spent."""
     k, m = problem.target.latents, problem.network.width
     bytes_needed = memory_estimate(steps, m, paths, k, spectrum.values.size)
-    check_memory("paths x steps² x width²", bytes_needed, f"take fewer than {paths} paths or {steps} steps")
+    check_memory("paths x steps x width²", bytes_needed, f"take fewer than {paths} paths or {steps} steps")
     return bytes_needed
 
 
