@@ -37,9 +37,9 @@ class MultiIndexLosses(Experiment):
 
     What to see: overlaps on their curves, each loss with its own speed; hitting times with their law, not only their
     mean. Compared are the overlaps, of SGD in `d` dimensions. The law stands beside the exact chain of the overlaps in
-    `law_dimension` dimensions and is not judged: it is one of large $N$, where the kicks of the steps are Gaussian. At
-    $N=256$ they are not, a single sample can move $M$ by a tenth, and runs arrive earlier by 0.1 (5% of the mean time;
-    without the noise of the steps the law would be off by 0.3). Source: Ben Arous, Gheissari & Jagannath 2021 (one
+    `law_dimension` dimensions and is not judged: it is one of large $N$, where the kicks of the steps add up to
+    Gaussians. At $N=256$ runs arrive earlier by 0.1 (5% of the mean time; without the noise of the steps the law would
+    be off by 0.3). Source: Ben Arous, Gheissari & Jagannath 2021 (one
     direction); several directions are derived here.
     """
 

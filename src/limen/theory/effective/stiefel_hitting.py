@@ -8,8 +8,9 @@ what would have come out of a larger Gaussian start, of covariance
 $$\frac1N\Big(\delta_{ij}+\frac{\delta\,\tilde G_{ij}}{\lambda_i+\lambda_j}\Big)$$
 
 in the coordinates of the modes; decaying modes are gone by then. From there the equations of `stiefel_flow` lead. What
-is left out is that single kicks are not Gaussian, and large where the target is a product: for $z_1z_2$ at $\delta=0.1$
-mean times are late by 0.10(2) at $N=256$, 5%. One direction is the Gaussian amplitude of `hitting_time` (exponent 2); several directions are derived here.
+is left out is that single kicks are not Gaussian, with heavy tails where the target is a product. For $z_1z_2$ at
+$\delta=0.1$ mean times of the law are late by 0.10(2) at $N=256$, 5%; that the kicks are the reason is not shown. One
+direction is the Gaussian amplitude of `hitting_time` (exponent 2); several directions are derived here.
 """
 
 from collections.abc import Callable
