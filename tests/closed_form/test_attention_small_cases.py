@@ -20,7 +20,7 @@ from limen.simulation.attention.self_attention import ensemble, problem_matrices
 from limen.simulation.attention.starts import reduced_tokens, uniform_tokens
 from limen.theory import attention
 from limen.theory.attention.equiangular_problem import solve
-from limen.theory.attention.equiangular_spread import clustered_part
+from limen.theory.attention.equiangular_spread import clustered_error, clustered_part
 
 
 def plain_bessel_rates(d, beta, degrees):
@@ -66,6 +66,10 @@ def test_part_of_clustered_pairs_away_from_the_step():
     found = clustered_part(np.full(3, math.log(distance)), spread, d, 1e-3)
     # One over the square root of the dimension, and never more than one.
     np.testing.assert_allclose(found, norm.cdf(math.log(1 / 3) / np.array([0.2, 0.4, 1.0])), rtol=1e-12)
+    # Half of what a mean logarithm moved by v²/2 would change.
+    doubt, width = clustered_error(np.full(3, math.log(distance)), spread, d, 1e-3), np.array([0.2, 0.4, 1.0])
+    moved = norm.cdf((math.log(1 / 3) + 0.5e-4 * width**2) / width) - found
+    np.testing.assert_allclose(2.0 * doubt, 1e4 * moved, rtol=2e-3)
 
 
 @pytest.mark.parametrize("beta", [-2.0, 0.0, 1.3])

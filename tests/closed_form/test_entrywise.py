@@ -146,3 +146,17 @@ def test_what_it_says():
     spectrum = limen.Inputs(variances=(0.5, 1.5), fractions=(0.5, 0.5))
     with pytest.raises(limen.InputError, match="inputs of one variance"):
         limen.predict(problem(ADAM, inputs=spectrum), 2)
+
+
+def test_paths_are_raised_where_sets_differ():
+    """A problem of the campaign whose sets of 16384 paths differ by more than 2% of a small range."""
+    problem = limen.TwoLayer(
+        limen.target("z**2", noise=0.174),
+        limen.network(1, "erf", initial_norm=0.904),
+        limen.Adam(0.0854, beta1=0.745, beta2=0.722, epsilon=0.1),
+        samples_per_dim=5.0,
+        start=limen.OverlapStart(((0.118,),), gram=((0.424805,),)),
+    )
+    few, enough = limen.predict(problem, 7, paths=16384), limen.predict(problem, 7)
+    assert not few.ok and "take more paths" in few.status
+    assert enough.ok and "65536 samples" in enough.status

@@ -7,7 +7,7 @@ from limen.method import Method
 from limen.problem import SelfAttention
 from limen.result import Findings
 from limen.theory.attention.equiangular import equiangular_distance
-from limen.theory.attention.equiangular_spread import clustered_part, relative_spread
+from limen.theory.attention.equiangular_spread import clustered_error, clustered_part, relative_spread
 
 CITATIONS = ("geshkovski2023",)
 # What an infinite energy means; see `limen.result.Findings`.
@@ -32,20 +32,24 @@ def solve(problem: SelfAttention, times: np.ndarray) -> Findings:
     Independent uniform tokens are orthogonal in the limit, and orthogonal tokens stay at equal angles. Returns
     `mean_cosine`, `clustered_pairs` (the part of the pairs beyond 0.999) and `energy`. $H$ heads run the time $H$ times
     as fast. All pairs would pass 0.999 at once as $d\to\infty$; in dimension $d$ they do so over a time of order
-    $d^{-1/2}$, which is taken into `clustered_pairs` to first order (`equiangular_spread`). At finite $d$ the largest
-    deviation of the rest is an earlier collapse at large $\beta$ (`finite_dimension_hitting_time`).
+    $d^{-1/2}$, which is taken into `clustered_pairs` to first order (`equiangular_spread`), with
+    `clustered_pairs_error`. At finite $d$ the largest deviation of the rest is an earlier collapse at large $\beta$
+    (`finite_dimension_hitting_time`).
     """
     clock = problem.heads * np.asarray(times, dtype=float)
     n, beta = problem.tokens, problem.beta
     distance = equiangular_distance(n, beta, clock, normalized=problem.normalized)
     cosine, spread = 1.0 - distance, relative_spread(n, beta, 1.0 - distance, problem.normalized)
     with np.errstate(over="ignore", divide="ignore"):
-        together = clustered_part(np.log(distance), spread, problem.dim, CLUSTERED)
+        together, doubt = (
+            part(np.log(distance), spread, problem.dim, CLUSTERED) for part in (clustered_part, clustered_error)
+        )
         one, pair = (np.expm1(beta * np.asarray(c)) / beta if beta else np.asarray(c) for c in (1.0, cosine))
     dataset = xr.Dataset(
         {
             "mean_cosine": (("time",), cosine),
-            "clustered_pairs": (("time",), together),
+            "clustered_pairs": (("time",), together, {"error": "clustered_pairs_error"}),
+            "clustered_pairs_error": (("time",), doubt),
             "energy": (("time",), (one + (n - 1) * pair) / (2.0 * n), ENERGY),
         },
         coords={"time": times},

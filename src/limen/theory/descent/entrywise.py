@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import xarray as xr
 
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
@@ -26,6 +27,8 @@ CITATIONS = ("celentano2021", "gerbelot2022", "kingma2015")
 ENTRY_SEED = 500_000
 # A set whose train losses differ by more than this part of their range has too few paths.
 LARGEST_SPREAD = 0.02
+# Paths to begin with, and how far they are raised where the sets differ.
+PATHS, MOST_PATHS, MOST_BYTES = 16384, 262144, 1e9
 
 
 def refuses(problem: object) -> str | None:
@@ -38,7 +41,7 @@ def refuses(problem: object) -> str | None:
 
 
 @in_double
-def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5, seed: int = 0) -> Findings:
+def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: int = 5, seed: int = 0) -> Findings:
     r"""Descent as $n,d\to\infty$ with $n/d\to\delta$, at `times` (whole steps), by any update rule.
 
     Returns `train_loss`, `test_loss`, `excess_risk`, `overlap`, `gram`, `second_layer` and the two-time
@@ -50,11 +53,12 @@ def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5,
     Rules linear in the gradient are solved too, as a check of the theory `descent`, which is cheaper for them.
 
     Args:
-        paths: samples and entries of a set, a power of two.
+        paths: samples and entries of a set, a power of two; by default 16384, and four times as many, up to twice,
+            where sets differ by more than 2% of the range of the train loss.
         scrambles: number of sets.
         seed: of the sets.
 
-    Not `ok` where sets differ by more than 2% of the range of the train loss. Cost of a set: $O(N(mT)^2)$ operations,
+    Not `ok` where sets still differ by more than that. Cost of a set: $O(N(mT)^2)$ operations,
     $24NmT$ bytes. Source: Celentano, Cheng & Montanari 2021; Gerbelot et al. 2022.
     """
     reason = refuses(problem)
@@ -64,23 +68,40 @@ def solve(problem: TwoLayer, times: Any, paths: int = 16384, scrambles: int = 5,
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
     grid = time_grid(times, counts_steps=True)
     steps, width, k = int(grid[-1]), problem.network.width, problem.target.latents
-    memory = 24.0 * paths * (steps * width + width + k + 4)
-    check_memory("paths x steps x width", memory, f"take fewer than {paths} paths or {steps} steps")
-    sets = range(1000 * seed, 1000 * seed + scrambles)
-    dataset = median_of_sets([run_observables(problem, run_set(problem, steps, paths, i), grid) for i in sets], grid)
+
+    def bytes_of(count: int) -> float:
+        return 24.0 * count * (steps * width + width + k + 4)
+
+    count = PATHS if paths is None else paths
+    check_memory("paths x steps x width", bytes_of(count), f"take fewer than {count} paths or {steps} steps")
+
+    def medians(count: int) -> xr.Dataset:
+        sets = range(1000 * seed, 1000 * seed + scrambles)
+        return median_of_sets([run_observables(problem, run_set(problem, steps, count, i), grid) for i in sets], grid)
+
+    dataset = medians(count)
+    while paths is None and apart(dataset) and count < MOST_PATHS and bytes_of(4 * count) <= MOST_BYTES:
+        count *= 4
+        dataset = medians(count)
     loss = dataset.train_loss.values
-    status, ok = f"median of {scrambles} sets of {paths} samples and {paths} entries.", True
+    status, ok = f"median of {scrambles} sets of {count} samples and {count} entries.", True
     if not np.isfinite(loss).all():
         ok, first = False, grid[~np.isfinite(loss)][0]
         status = f"the weights diverge before step {first:g}: take a smaller step."
-    elif scrambles > 1 and np.max(dataset.train_loss_spread) > LARGEST_SPREAD * max(np.ptp(loss), 1e-3 * loss[0]):
+    elif apart(dataset):
         ok, worst = False, grid[int(np.argmax(dataset.train_loss_spread.values))]
-        status = f"sets of {paths} paths differ by more than 2% of the range of the train loss at step {worst:g}: "
+        status = f"sets of {count} paths differ by more than 2% of the range of the train loss at step {worst:g}: "
         status += "take more paths."
     if isinstance(problem.algorithm, Entrywise):
         status = f"{status[:-1]}; {plain_units(problem.algorithm)}."
-    statistics = {"memory": memory}
+    statistics = {"memory": bytes_of(count)}
     return Findings(dataset, ok, status, statistics)
+
+
+def apart(dataset: xr.Dataset) -> bool:
+    """Whether sets differ by more than 2% of the range of the train loss; one set has nothing to differ from."""
+    loss, spread = dataset.train_loss.values, dataset.train_loss_spread.values
+    return bool(np.max(spread) > LARGEST_SPREAD * max(np.ptp(loss), 1e-3 * loss[0]))
 
 
 def run_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:

@@ -49,7 +49,7 @@ def bayes_overlap(target: Any, samples_per_dim: float) -> BayesOverlap:
     point of the state evolution from a faint overlap without any symmetry. Information-theoretic: of it, of zero where
     no direction is easy, and of the fixed point from nearly full knowledge, the one of largest
     $\delta I(Q)+\frac12(\mathrm{tr}\,Q+\log\det(I-Q))$. $Q$ is known up to the symmetries of the link. Error about
-    $3\cdot10^{-3}$ for two directions and $2\cdot10^{-2}$ for three; 0.1 and 0.3 s a round, some tens of rounds.
+    $3\cdot10^{-3}$ for two directions and $4\cdot10^{-3}$ for three; 0.1 and 0.2 s a round, some tens of rounds.
 
     Source: Barbier, Krzakala, Macris, Miolane & Zdeborová 2019; Aubin et al. 2018 and Troiani et al. 2024 (several).
     """

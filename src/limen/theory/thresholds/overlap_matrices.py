@@ -27,9 +27,19 @@ from limen.problem.spec import InputError
 from limen.problem.targets import Target
 from limen.theory.thresholds.label_channel import noisy_edges
 
-REACH, KNOWN_REACH = 6.0, 5.4
-# Values of z an axis, cells of the label, and known values an axis, for two and for three directions.
-SIZES = {2: (128, 96, 25), 3: (36, 48, 13)}
+
+class Grid(NamedTuple):
+    """Values of z an axis up to `reach`, cells of the label, and known values an axis up to `known_reach`."""
+
+    values: int
+    reach: float
+    cells: int
+    known: int
+    known_reach: float
+
+
+# For two and for three directions.
+GRIDS = {2: Grid(128, 6.0, 96, 25, 5.4), 3: Grid(36, 5.2, 72, 25, 4.6)}
 # Overlaps nearer to 1 are not resolved by the grid.
 MOST_KNOWN = {2: 0.99, 3: 0.9}
 FIRST = 1e-3
@@ -48,8 +58,8 @@ class FixedPoint(NamedTuple):
 def several_directions(target: Target) -> Target:
     """The target itself if its labels have additive noise and two or three latent directions; refused otherwise."""
     k = target.latents
-    if k not in SIZES:
-        raise InputError(f"target must have at most {max(SIZES)} latent directions here, and {target.label!r} has {k}.")
+    if k not in GRIDS:
+        raise InputError(f"target must have at most {max(GRIDS)} latent directions here, and {target.label!r} has {k}.")
     if target.noise <= 0 or target.uses_inner_noise:
         raise InputError(
             f"target must have additive noise (noise above 0) and no e inside for {k} latent directions, and "
@@ -61,10 +71,10 @@ def several_directions(target: Target) -> Target:
 def information_and_slope(target: Target, overlap: np.ndarray) -> tuple[float, np.ndarray]:
     """$I(Q)$ and $G(Q)$ (k, k)."""
     k = target.latents
-    grid, _, known_count = SIZES[k]
+    grid = GRIDS[k]
     parts, basis = np.linalg.eigh(overlap)
     parts = np.clip(parts, 0.0, MOST_KNOWN[k])
-    axis, known = _midpoints(grid, REACH), np.linspace(-KNOWN_REACH, KNOWN_REACH, known_count)
+    axis, known = _midpoints(grid.values, grid.reach), np.linspace(-grid.known_reach, grid.known_reach, grid.known)
     chances = np.exp(-0.5 * known**2)
     chances /= chances.sum()
     likelihood = _likelihood(target, axis, basis)
@@ -76,20 +86,19 @@ def information_and_slope(target: Target, overlap: np.ndarray) -> tuple[float, n
         kernels.append(kernel)
         moments.append(kernel * unknown / (1.0 - part))
 
-    def mean(along: int | None) -> np.ndarray:
-        found = likelihood
-        for i in range(k):
-            # The first axis of z is contracted; that of the known part is appended.
-            found = np.tensordot(found, moments[i] if i == along else kernels[i], axes=([1], [0]))
-        return found.reshape(len(likelihood), -1)
-
+    # The first axis of z is contracted, that of the known part appended; of a pull one axis is a first moment.
+    chance, pulls = likelihood, list[np.ndarray]()
+    for kernel, moment in zip(kernels, moments, strict=True):
+        pulls = [np.tensordot(pull, kernel, axes=([1], [0])) for pull in pulls]
+        pulls.append(np.tensordot(chance, moment, axes=([1], [0])))
+        chance = np.tensordot(chance, kernel, axes=([1], [0]))
     weights = chances
     for _ in range(k - 1):
         weights = np.multiply.outer(weights, chances)
     weights = weights.ravel()
-    chance = np.maximum(mean(None), SMALLEST)
-    pulls = np.stack([mean(i) for i in range(k)])
-    slope = np.einsum("ibn,jbn,n->ij", pulls, pulls / chance, weights, optimize=True)
+    chance = np.maximum(chance.reshape(len(likelihood), -1), SMALLEST)
+    scores = np.stack(pulls).reshape(k, len(likelihood), -1)
+    slope = np.einsum("ibn,jbn,n->ij", scores, scores / chance, weights, optimize=True)
     average = np.maximum(chance @ weights, SMALLEST)
     information = float(np.sum((chance * np.log(chance / average[:, None])) @ weights))
     return information, basis @ slope @ basis.T
@@ -102,13 +111,14 @@ def evolved(target: Target, samples_per_dim: float, overlap: np.ndarray) -> np.n
     return precision @ np.linalg.inv(np.eye(len(precision)) + precision)
 
 
-def fixed_point(target: Target, samples_per_dim: float, start: np.ndarray) -> FixedPoint:
-    """Where the state evolution from `start` settles."""
+def fixed_point(target: Target, samples_per_dim: float, start: np.ndarray, least: float = 0.0) -> FixedPoint:
+    """Where the state evolution from `start` settles, or falls below the trace `least`: near a threshold it vanishes
+    like one over the number of rounds."""
     now = start
     for _ in range(MOST_ROUNDS):
         new = evolved(target, samples_per_dim, now)
         moved, now = np.abs(new - now).max(), new
-        if moved < CONVERGED:
+        if moved < CONVERGED or np.trace(now) < least:
             return FixedPoint(now, bool(np.linalg.eigvalsh(now)[-1] < MOST_KNOWN[target.latents]))
     return FixedPoint(now, False)
 
@@ -146,11 +156,11 @@ def _likelihood(target: Target, axis: np.ndarray, basis: np.ndarray) -> np.ndarr
 
 @lru_cache(maxsize=32)
 def _edges(target: Target) -> np.ndarray:
-    grid, cells, _ = SIZES[target.latents]
-    axis = _midpoints(min(grid, 48), REACH)
+    grid = GRIDS[target.latents]
+    axis = _midpoints(min(grid.values, 48), grid.reach)
     points = np.stack(np.meshgrid(*[axis] * target.latents, indexing="ij"), axis=-1).reshape(-1, target.latents)
     weights = np.exp(-0.5 * np.sum(points**2, axis=1))
     kept = weights > 1e-9 * weights.max()
     values = link_values(target, points[kept], np.zeros(int(kept.sum())))
     order = np.random.default_rng(0).permutation(values.size)
-    return noisy_edges(values[order], weights[kept][order] / weights[kept].sum(), np.sqrt(target.noise), cells)
+    return noisy_edges(values[order], weights[kept][order] / weights[kept].sum(), np.sqrt(target.noise), grid.cells)
