@@ -7,11 +7,13 @@ import pytest
 
 import limen
 from limen.experiments.effective.multi_index import MultiIndexLosses
+from limen.experiments.first_passage import first_passage
 from limen.problem import InputError
 from limen.result import merge
 from limen.simulation.effective.frame_chain import chain_lengths
 from limen.simulation.effective.stiefel_sgd import solve_seeds
 from limen.theory.effective import stiefel_hitting
+from limen.theory.effective.stiefel_flow import solve
 from limen.theory.effective.stiefel_hitting import frame_hitting_times, growing_modes
 
 STEP, NOISE = 0.1, 0.1
@@ -63,17 +65,26 @@ def test_laws_that_do_not_hold_are_refused(posed, arguments, word):
 
 
 @pytest.mark.slow
-def test_overlaps_and_hitting_times_agree_and_twins_do_not(monkeypatch):
+def test_overlaps_agree_and_a_twin_without_the_corrector_does_not():
     experiment = MultiIndexLosses(**MultiIndexLosses.quick)
     theory, runs = experiment.theory(), merge([experiment.simulate(seed) for seed in range(experiment.quick_seeds)])
     comparison = experiment.compare(theory, runs)
     assert comparison.verdict == "agrees", str(comparison)
-    # The noise of the steps left out of the start, then the corrector left out of the equations.
-    rates, modes, spread = growing_modes(experiment.problem("square"))
+    small = experiment.model_copy(update={"step": 1e-3})
+    paths = [solve(small.problem(loss, True), small.path_times()).dataset.overlap.values for loss in small.losses()]
+    plain = theory.dataset.assign(overlap=theory.dataset.overlap.copy(data=np.stack(paths)))
+    twin = experiment.compare(replace(theory, dataset=plain), runs)
+    assert twin.verdict == "disagrees", str(twin)
+
+
+@pytest.mark.slow
+def test_the_noise_of_the_steps_brings_hitting_times_forward(monkeypatch):
+    """Kicks at N = 256 are not Gaussian yet: the law is late by a twentieth, without the noise by three."""
+    times, d, level = np.linspace(0.0, 4.0, 41), 256, 0.5
+    found = [first_passage(times, 1.0 / row, 1.0 / level) for row in chain_lengths(product(), times, d, 0, 256)]
+    mean = np.mean(np.where(np.isnan(found), 4.0, found))
+    law = np.minimum(frame_hitting_times(product(), d, level, 4.0, 32), 4.0).mean()
+    rates, modes, spread = growing_modes(product())
     monkeypatch.setattr(stiefel_hitting, "growing_modes", lambda problem: (rates, modes, np.eye(len(spread))))
-    quiet = experiment.theory()
-    monkeypatch.undo()
-    plain = theory.dataset.assign(overlap=experiment.model_copy(update={"step": 1e-3}).theory().dataset.overlap)
-    for wrong in (quiet, replace(theory, dataset=plain)):
-        twin = experiment.compare(wrong, runs)
-        assert twin.verdict == "disagrees", str(twin)
+    quiet = np.minimum(frame_hitting_times(product(), d, level, 4.0, 32), 4.0).mean()
+    assert abs(mean - law) < 0.1 * law < abs(mean - quiet)
