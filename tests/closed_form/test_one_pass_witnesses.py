@@ -112,7 +112,7 @@ def test_increments_inside_eigenspaces_have_the_covariance_of_sampled_ones():
     for b in range(2):
         covariance = np.block([[gram[b], overlap[b]], [overlap[b].T, np.diag(lengths[b])]])
         parts.append(generator.normal(size=(count, 3)) @ np.linalg.cholesky(s[b] * covariance).T)
-    fields = sum(parts)
+    fields = parts[0] + parts[1]
     label = np.tanh(2 * fields[:, 2]) + math.sqrt(noise) * generator.normal(size=count)
     error = label - np.tanh(fields[:, :2]) @ second / 2
     push = second * (1 - np.tanh(fields[:, :2]) ** 2) * error[:, None]
