@@ -118,7 +118,7 @@ def test_starts_are_paired_with_the_simulation():
     np.testing.assert_allclose(prediction.dataset.gram[:, 0], run.dataset.gram[:, 0], atol=1e-5)
     np.testing.assert_allclose(prediction.dataset.overlap[:, 0], run.dataset.overlap[:, 0], atol=1e-5)
     assert limen.compare(prediction, run, ORDER_PARAMETERS).verdict != "disagrees"
-    faster = problem.model_copy(update={"algorithm": limen.OnePassSGD(1.25 * problem.algorithm.rate)})
+    faster = problem.model_copy(update={"algorithm": limen.OnePassSGD(rate=5.0)})
     twin = replace(limen.predict(faster, times, d=300, seeds=64), spec=run.spec)
     assert limen.compare(twin, run, ORDER_PARAMETERS).verdict == "disagrees"
 

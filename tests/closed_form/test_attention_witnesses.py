@@ -1,4 +1,4 @@
-"""Attention, what tokens are moved and measured by: order conditions, moments, loops over pairs, Brownian motion."""
+"""Attention, what tokens are moved and measured by: order conditions, moments, loops over pairs."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from limen.problem import SelfAttention
-from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.field import attention_velocity
 from limen.simulation.attention.observables import cluster_count, clustered_pairs, cosine_gaps, energy
 from limen.simulation.attention.particles import ERROR, NODES, STAGES
@@ -79,15 +78,3 @@ def test_gaps_clusters_and_energy_of_few_tokens():
     ]
     assert energy(x, BETA, query, weights) == pytest.approx(sum(pairs) / (2 * BETA), rel=1e-12)
     assert energy(x, 1e-13) == pytest.approx(energy(x, 1e-6), rel=1e-5)
-
-
-def test_tokens_that_feel_nothing_move_like_brownian_motion():
-    r"""Value matrix 0: two tokens from one place, $E\langle x,y\rangle=e^{-2(d-1)\kappa t}$ at noise $\kappa$."""
-    systems, d, noise, time = 3000, 3, 0.3, 0.5
-    start = np.repeat(tokens(1, d)[None], systems, axis=0).repeat(2, axis=1)
-    still = Matrices(None, np.zeros((systems, 1, d, d)))
-    found = np.asarray(run_ensemble(start, 1.0, np.array([time]), still, noise=noise, step=0.01).mean_cosine)[0]
-    error = found.std() / systems**0.5
-    # Steps of 0.01 leave an error of the same relative size.
-    assert found.mean() == pytest.approx(math.exp(-2 * (d - 1) * noise * time), abs=3 * error + 0.01)
-    assert error < 0.015

@@ -1,12 +1,14 @@
 """Descent and thresholds, second witnesses in NumPy: linear posteriors, differences, and recursions written out."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import limen
 from limen.precision import in_double
+from limen.problem.losses import as_loss
 from limen.simulation.descent import hard_cosines
 from limen.simulation.thresholds import amp, several_amp
 from limen.simulation.thresholds.hessian import network_hessian
@@ -77,7 +79,7 @@ def test_forces_are_slopes_of_the_loss():
     """Of the loss of every sample in its fields, of those slopes in the fields, and of the mean in the second layer."""
     second, bias = np.array([1.5, -0.8]), np.array([0.2, -0.1])
     fields, labels = GENERATOR.normal(size=(6, 2)), GENERATOR.normal(size=6)
-    functions = (limen.network(1, "tanh").activation.function, limen.problem.losses.as_loss("pseudo-huber:1").function)
+    functions = (limen.network(1, "tanh").activation.function, as_loss("pseudo-huber:1").function)
     mean, force, jacobian, outer = (
         np.asarray(part) for part in forces._forces(functions, fields, labels, second, bias)
     )
@@ -123,7 +125,8 @@ def test_the_noise_along_hard_directions_by_loops():
     steps, m, r, paths, ratio = 2, 2, 2, 50, 3.0
     force, hard = GENERATOR.normal(size=(steps, m, paths)), GENERATOR.normal(size=(paths, r))
     spread = np.array([0.6, 0.8])
-    found = _noise(SimpleNamespace(samples_per_dim=ratio), force, hard, spread)
+    problem: Any = SimpleNamespace(samples_per_dim=ratio)
+    found = _noise(problem, force, hard, spread)
     found = found.reshape(steps, 2, m, r, steps, 2, m, r)
     for t, b, i, a, s, c, j, e in np.ndindex(*found.shape):
         pair = force[t, i] * force[s, j]
@@ -140,7 +143,7 @@ def test_fluctuations_along_a_hard_direction_by_their_recursion():
     problem = limen.TwoLayer("z**2", network, rule, ratio)
     force, latent = GENERATOR.normal(size=(2, m, paths)), GENERATOR.normal(size=(paths, 1))
     response, lengths = GENERATOR.normal(size=(2, 2, 2, m, m)), np.array([[1.1, 0.9], [1.2, 0.8]])
-    found = SimpleNamespace(force=force, loss_response=response, lengths=lengths)
+    found: Any = SimpleNamespace(force=force, loss_response=response, lengths=lengths)
     variance, growth = hard_fluctuations(problem, found, latent, np.eye(1))
     memory = response[1]
     # Columns: start, noise of the first step, noise of the second.

@@ -12,6 +12,7 @@ import limen
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
 from limen.simulation.one_pass.two_timescale_sgd import two_timescale_sgd
+from limen.theory.one_pass import incremental
 from limen.theory.one_pass.alike_students import AlikeErfPopulation
 from limen.theory.one_pass.blocks.block_fluctuations import block_increment_covariance
 from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum
@@ -111,7 +112,7 @@ def test_increments_inside_eigenspaces_have_the_covariance_of_sampled_ones():
     for b in range(2):
         covariance = np.block([[gram[b], overlap[b]], [overlap[b].T, np.diag(lengths[b])]])
         parts.append(generator.normal(size=(count, 3)) @ np.linalg.cholesky(s[b] * covariance).T)
-    fields = sum(parts)
+    fields = parts[0] + parts[1]
     label = np.tanh(2 * fields[:, 2]) + math.sqrt(noise) * generator.normal(size=count)
     error = label - np.tanh(fields[:, :2]) @ second / 2
     push = second * (1 - np.tanh(fields[:, :2]) ** 2) * error[:, None]
@@ -165,6 +166,28 @@ def test_growth_rates_at_states_whose_flow_is_known():
 
 
 # Degrees one after the other
+
+
+@pytest.mark.parametrize("self_term", [False, True])
+def test_the_jacobian_given_to_the_stiff_solver_is_that_of_differences(self_term, monkeypatch):
+    """A wrong one costs steps and says nothing."""
+    caught = {}
+
+    class Caught(Exception):
+        pass
+
+    def catch(slope, *_, jac, **__):
+        caught.update(slope=slope, jacobian=jac)
+        raise Caught
+
+    monkeypatch.setattr(incremental, "solve_ivp", catch)
+    with pytest.raises(Caught):
+        incremental.incremental_learning(
+            [0.4, 0.9, 0.6, 0.5], [0.3, 1.1, -0.7, 0.4], 0.3, [0.0, 1.0], 3, self_term=self_term
+        )
+    at, step = np.array([1.2, -0.5, 0.7, 0.3, -0.4, 0.6]), 1e-6
+    moved = [(caught["slope"](0.0, at + e) - caught["slope"](0.0, at - e)) / (2 * step) for e in step * np.eye(6)]
+    np.testing.assert_allclose(caught["jacobian"](0.0, at), np.array(moved).T, atol=1e-7)
 
 
 def test_two_time_scales_are_a_plain_loop():

@@ -146,7 +146,9 @@ def test_fast_routes_of_wide_networks_are_the_slow_ones(target, activation, monk
     assert known.min() < module.SMOOTH_SHARE < known.max()
     bias = np.tile([0.2, 0.0, -0.4], (2, 1))
     means = module._label_means(asked, M, Q, bias).value
-    poor = latent_rule._product(asked.target, asked.target.axis_breakpoints, [6, 6])
+    axes = asked.target.axis_breakpoints
+    assert axes is not None
+    poor = latent_rule._product(asked.target, axes, [6, 6])
     monkeypatch.setattr(module, "coarse_rule", lambda target: poor)
     twin = module._label_means(asked, M, Q, bias).value
     monkeypatch.setattr(module, "coarse_rule", lambda target: None)
@@ -154,7 +156,8 @@ def test_fast_routes_of_wide_networks_are_the_slow_ones(target, activation, monk
     np.testing.assert_allclose(means, slow, rtol=1e-6, atol=1e-7)
     assert np.abs(twin - slow).max() > 1e-5
     if activation == "tanh":
-        series, pairs = (route(asked, Q, a, bias) for route in (module._series_power, module._pair_power))
+        series, pairs = module._series_power(asked, Q, a, bias), module._pair_power(asked, Q, a, bias)
+        assert series is not None
         np.testing.assert_allclose(series.value, pairs.value, rtol=1e-8)
         nodes, transform = module.hermite_rule()
         monkeypatch.setattr(module, "hermite_rule", lambda: (nodes, transform[:, :12]))

@@ -31,7 +31,7 @@ MOST_PAIRS = 6000
 # Hermite series whose tail is below this part of the sum are taken; numbers held at once.
 SERIES_TAIL, SERIES_ENTRIES = 1e-7, 1 << 22
 # The part of a field's variance that the latent coordinates have, up to which its mean is smooth in them.
-SMOOTH_SHARE = 0.6
+SMOOTH_SHARE = 0.7
 MOST_KINKS = 24
 SETS, LOG2_POINTS = 4, 14
 NOISE_REACH, NOISE_STEP = 8.0, 0.4

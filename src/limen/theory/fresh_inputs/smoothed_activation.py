@@ -12,7 +12,7 @@ from limen.problem import Activation
 
 ORDER = 10
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(ORDER)
-EVEN_NODES, KINK_NODES, COARSE_NODES = 769, 129, 321
+EVEN_NODES, KINK_NODES, COARSE_NODES = 769, 129, 385
 SMALLEST_SCALE = 1e-9
 
 
