@@ -98,7 +98,9 @@ def predicted_escapes(
     def scaled(problem, points, start, steps, sampling, pinned):
         if sampling.luck is not None:
             # All gradients along the target are multiplied by the drift's factor below.
-            sampling = sampling._replace(luck=np.float32(planted.fluctuation / planted.drift) * sampling.luck)
+            factor = np.float32(planted.fluctuation / planted.drift)
+            decisive = None if sampling.decisive is None else factor * sampling.decisive
+            sampling = sampling._replace(luck=factor * sampling.luck, decisive=decisive)
         return right(problem, points, start, steps, sampling, pinned)
 
     def faster(algorithm):

@@ -6,6 +6,7 @@ from .simulation.attention.particles import simulate as simulate
 from .simulation.attention.starts import uniform_tokens as uniform_tokens
 from .theory.attention.circle.circle_density import quiet_start as quiet_start
 from .theory.attention.circle.circle_flow import circle_flow as circle_flow
+from .theory.attention.circle.cluster_waits import merging_times as merging_times
 from .theory.attention.consensus import bipolar_stability as bipolar_stability
 from .theory.attention.consensus import consensus_rate as consensus_rate
 from .theory.attention.equiangular import equiangular_cosine as equiangular_cosine
@@ -26,6 +27,7 @@ from .theory.attention.two_clusters import two_cluster_time as two_cluster_time
 from .theory.attention.uniform_stability import cluster_count as cluster_count
 from .theory.attention.uniform_stability import critical_noise as critical_noise
 from .theory.attention.uniform_stability import fastest_degree as fastest_degree
+from .theory.attention.uniform_stability import forming_time as forming_time
 from .theory.attention.uniform_stability import growth_rates as growth_rates
 from .theory.attention.uniform_stability import mode_thresholds as mode_thresholds
 from .theory.attention.zonal_flow import zonal_flow as zonal_flow

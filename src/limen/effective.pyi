@@ -37,6 +37,7 @@ from .theory.effective.sphere.sphere_population import population_loss as popula
 from .theory.effective.sphere.sphere_population import population_slope as population_slope
 from .theory.effective.stiefel_flow import Escape as Escape
 from .theory.effective.stiefel_flow import stiefel_escape as stiefel_escape
+from .theory.effective.stiefel_hitting import frame_hitting_times as frame_hitting_times
 from .theory.effective.tensor_finite_size import tensor_finite_size as tensor_finite_size
 from .theory.effective.tensor_flow import critical_signal as critical_signal
 from .theory.effective.tensor_flow import gradient_covariance_trace as gradient_covariance_trace

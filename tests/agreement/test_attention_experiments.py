@@ -61,12 +61,17 @@ def test_layers_collapse_where_the_map_says():
 
 
 @pytest.mark.slow
-def test_clouds_merge_at_the_time_of_two_clusters():
-    experiment = AttentionMetastability(beta=6.0, tokens=30, decades=3.0)
-    runs = runs_of(experiment, range(8))
-    assert experiment.compare(experiment.theory(), runs).verdict == "agrees"
-    for wrong in (AttentionMetastability(beta=6.6), AttentionMetastability(beta=6.0, share=0.95)):
+def test_clusters_merge_when_their_own_equations_say():
+    small = {"tokens": 30, "decades": 3.0}
+    experiment = AttentionMetastability(beta=6.0, **small)
+    theory, runs = experiment.theory(), runs_of(experiment, range(8))
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    for wrong in (AttentionMetastability(beta=6.6, **small), AttentionMetastability(beta=6.0, share=0.95, **small)):
         assert experiment.compare(replace(wrong.theory(), spec=runs.spec), runs).verdict == "disagrees"
+    # The waits of clusters that move a tenth too fast, two clouds left as they are.
+    waits = 10.0**theory.dataset.log10_fall_time - 12.0
+    fast = planted(theory, "log10_fall_time", np.log10(12.0 + waits / 1.1))
+    assert experiment.compare(fast, runs).verdict == "disagrees"
 
 
 def test_the_staircase_only_falls_and_its_energy_only_rises():
@@ -87,7 +92,20 @@ def test_small_clouds_shrink_as_the_value_matrix_says():
         [experiment._cloud_size(1.1 * value, experiment.centre(seed)) for _, value in pairs]
         for seed, pairs in zip(seeds, matrices, strict=True)
     ]
+    wrong = np.array(wrong)
     assert experiment.compare(planted(theory, "log_spread", wrong), runs).verdict == "disagrees"
+    assert experiment.compare(planted(theory, "absolute_log_spread", np.abs(wrong)), runs).verdict == "disagrees"
+
+
+@pytest.mark.slow
+def test_a_common_factor_does_not_hide_behind_two_signs():
+    experiment = AttentionRandomQKV(d=16, tokens=4, betas=(0.5,), horizon=0.1)
+    seeds = tuple(range(16))
+    theory, runs = experiment.theory(seeds), runs_of(experiment, seeds)
+    assert experiment.compare(theory, runs).verdict == "agrees"
+    larger = planted(theory, "log_spread", 1.05 * theory.dataset.log_spread)
+    larger = planted(larger, "absolute_log_spread", 1.05 * theory.dataset.absolute_log_spread)
+    assert experiment.compare(larger, runs).verdict == "disagrees"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from limen.theory.one_pass.alike_students import alike_flows
 
 @pytest.mark.slow
 def test_specialisation_and_a_rate_a_tenth_off(monkeypatch):
+    """40 seeds may not be enough to agree; a rate a tenth off is what they see."""
     # Without the covariance equation, whose compilation would be half of the test.
     monkeypatch.setattr(committee_sgd, "WIDEST_BAND", 0)
     experiment = CommitteeSGD(d=400, horizon=20.0, rate=4.0, noise=0.3, advantage=0.4)
@@ -52,6 +53,7 @@ def test_one_teacher_leaves_nothing_to_specialise_for(monkeypatch):
 
 @pytest.mark.slow
 def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
+    """Bands below 15% of the range: noise four times too large is what 12 seeds see, no smaller error was tried."""
     experiment = SGDRegimes(kappa=0.0, d=1500, mu=0.2, horizon=3.0)
     assert experiment.batch() == 4
     simulation = merge([experiment.simulate(seed) for seed in range(12)])
@@ -72,6 +74,7 @@ def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
 
 @pytest.mark.slow
 def test_regimes_and_dropped_label_noise():
+    """32 seeds see that the label noise was left out; smaller errors were not tried."""
     experiment = SGDRegimes(kappa=0.0, d=150, horizon=3.0)
     simulation = merge([experiment.simulate(seed) for seed in range(32)])
     theory = experiment.theory()

@@ -105,6 +105,8 @@ def planted(what: str, problem: limen.TwoLayer, prediction: Result, **quality) -
     "name", ["phase-retrieval", *(pytest.param(n, marks=pytest.mark.slow) for n in ("easy", "odd", "wide"))]
 )
 def test_descent_is_not_contradicted_and_its_twins_are(name):
+    """Correlations within 5% of their range; what else is seen are the twins: another step, times
+    shifted, no memory, no noise, infinite data."""
     problem, steps = PROBLEMS[name], FAST_STEPS[name]
     seeds = 40 if name == "phase-retrieval" else 160
     simulations = [limen.simulate(problem, steps, d=d, seeds=seeds) for d in FAST_SIZES[name]]
@@ -120,6 +122,8 @@ def test_descent_is_not_contradicted_and_its_twins_are(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_descent_agrees_at_large_d_and_its_twins_do_not(name):
+    """All that is watched agrees within a tenth, but for the test loss of phase retrieval, of which only the twins are
+    told."""
     problem, steps, quality = PROBLEMS[name], SLOW_STEPS[name], {"paths": 16384, "scrambles": 9}
     simulations = [limen.simulate(problem, steps, d=d, seeds=SLOW_SEEDS[name]) for d in SLOW_SIZES[name]]
     prediction = theory(problem, steps, **quality)

@@ -33,6 +33,7 @@ def planted(theory: Result, wrong: dict[str, np.ndarray]) -> Result:
 
 @pytest.mark.slow
 def test_exit_samples_of_the_chain_do_not_contradict_the_law(escapes):
+    """A band below 10%: growth a tenth off is seen, and the noise of SGD left out (below)."""
     comparison = ESCAPE.compare(*escapes)
     assert comparison.verdict != "disagrees", comparison
     assert comparison["exit_samples"].band < 0.1, comparison
@@ -63,6 +64,7 @@ def test_points_where_the_law_does_not_hold_are_left_out_and_said():
 
 @pytest.mark.slow
 def test_moments_of_the_chain_do_not_contradict_the_diffusion(overlaps):
+    """Bands below 20%: a spread a quarter too large is seen, and another start or rate (below)."""
     comparison = NOISE.compare(*overlaps)
     assert comparison.verdict != "disagrees", comparison
     assert max(variable.band for variable in comparison.variables) < 0.2, comparison

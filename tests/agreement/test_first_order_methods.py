@@ -60,6 +60,8 @@ def trained():
 @pytest.mark.parametrize("make", [one_neuron, three_neurons])
 @pytest.mark.parametrize("name", RULES)
 def test_training_follows_the_theory(name, make, trained):
+    """The train loss agrees; of the others these seeds see the twins below. All of them agree, with more seeds, in
+    `benchmarks/first_order_methods.py`."""
     problem = make(RULES[name])
     prediction = limen.predict(problem, TIMES)
     assert prediction.ok, prediction.status
@@ -126,6 +128,7 @@ def test_batches_left_out_of_the_response_are_caught(trained, monkeypatch):
 
 @pytest.mark.slow
 def test_sparse_targets_slow_adam_as_predicted(trained):
+    """48 seeds see that the target was taken for a dense one; smaller errors were not tried."""
     sparse = one_neuron(RULES["adam"], "sparse:0.05")
     runs = trained(sparse, 800, 48)
     comparison = limen.compare(limen.predict(sparse, TIMES), runs, VARIABLES)
@@ -154,6 +157,7 @@ def test_one_epoch_of_small_steps_meets_the_one_pass_equations():
 
 @pytest.mark.slow
 def test_momentum_of_one_pass_sgd_is_a_larger_rate_noise_included():
+    """16 seeds see that the larger noise was left out (a quarter of it is kept); smaller errors were not tried."""
     beta, rate, times = 0.75, 0.5, np.linspace(0.0, 2.0, 9)
     start = limen.OverlapStart(0.3)
     parts = (limen.target("committee:2", noise=0.1), limen.network(2, "saad-solla"))

@@ -48,6 +48,7 @@ def judged(name: str, **changes: Any) -> Comparison:
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (i > 0)) for i, name in enumerate(SMALL)]
 )
 def test_theory_and_its_planted_twin(name):
+    """So few seeds see label noise of another size; smaller errors were not tried."""
     right, wrong = judged(name), judged(name, noise=0.05)
     assert right.verdict != "disagrees", str(right)
     assert wrong.verdict == "disagrees", str(wrong)

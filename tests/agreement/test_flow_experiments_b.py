@@ -35,6 +35,7 @@ def small_runs() -> Result:
 
 
 def test_growth_of_the_second_layer_at_a_small_size():
+    """What these runs see is the twin below: a second layer that starts at 0.45."""
     comparison = SMALL_GROWTH.compare(SMALL_GROWTH.theory(), small_runs())
     assert comparison.verdict != "disagrees", str(comparison)
 

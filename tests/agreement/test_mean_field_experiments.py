@@ -25,6 +25,7 @@ def verdicts(experiment, twin, seeds):
 
 @pytest.mark.slow
 def test_particles_of_a_wide_committee_follow_sgd():
+    """Eight seeds see a dimension ten times larger; smaller errors were not tried."""
     experiment = MeanFieldCommittee(widths=(12, 24), d=30, rate=0.5, horizon=0.8)
     right, wrong = verdicts(experiment, MeanFieldCommittee(widths=(12, 24), d=300, rate=0.5, horizon=0.8), 8)
     assert right != "disagrees"
@@ -33,6 +34,7 @@ def test_particles_of_a_wide_committee_follow_sgd():
 
 @pytest.mark.slow
 def test_the_network_of_finite_width_learns_degree_by_degree_as_sgd_does():
+    """Eight seeds see the limit of infinite width; smaller errors were not tried."""
     experiment = IncrementalLearning(widths=(8,), d=10, epsilon=0.05, rate=0.001)
     simulation = merge([experiment.simulate(seed) for seed in range(8)])
     theory = experiment.theory()

@@ -110,13 +110,17 @@ def test_the_deviation_shrinks_like_one_over_d():
 
 @pytest.mark.slow
 def test_starts_are_paired_with_the_simulation():
+    """The starts are equal to rounding; paired, 64 seeds see a rate a quarter too large; six did not."""
     problem = SAAD_SOLLA.model_copy(update={"start": limen.RandomStart()})
     times = np.array([0.0, 1.0, 2.0])
-    prediction = limen.predict(problem, times, d=300, seeds=6)
-    run = limen.simulate(problem, times, d=300, seeds=6)
+    prediction = limen.predict(problem, times, d=300, seeds=64)
+    run = limen.simulate(problem, times, d=300, seeds=64)
     np.testing.assert_allclose(prediction.dataset.gram[:, 0], run.dataset.gram[:, 0], atol=1e-5)
     np.testing.assert_allclose(prediction.dataset.overlap[:, 0], run.dataset.overlap[:, 0], atol=1e-5)
     assert limen.compare(prediction, run, ORDER_PARAMETERS).verdict != "disagrees"
+    faster = problem.model_copy(update={"algorithm": limen.OnePassSGD(1.25 * problem.algorithm.rate)})
+    twin = replace(limen.predict(faster, times, d=300, seeds=64), spec=run.spec)
+    assert limen.compare(twin, run, ORDER_PARAMETERS).verdict == "disagrees"
 
 
 @pytest.mark.slow

@@ -47,3 +47,22 @@ def test_five_laws_follow_one_theory_and_planted_errors_are_seen():
         other = replace(theory, dataset=theory.dataset.assign({wrong.name: wrong}))
         judged = experiment.compare(other, simulation).judged(0.02, 0.05)
         assert judged[str(wrong.name)].verdict == "disagrees", wrong.name
+
+
+def test_the_largest_eigenvalue_nears_the_edge_as_was_set_aside():
+    r"""The mean largest eigenvalue of a $d\times2d$ sample in plain NumPy lies below the edge by $1.2065\,\sigma$,
+    $\sigma\propto d^{-2/3}$ (Johnstone 2001), and a part of it more that falls with $d$: large for signs, which is why
+    2% of the range are set aside above."""
+    generator = np.random.default_rng(4)
+    for draw, most in (
+        (lambda shape: generator.normal(size=shape), 0.25),
+        (lambda shape: generator.choice([-1.0, 1.0], size=shape), 0.8),
+    ):
+        more, errors = [], []
+        for d, count in ((40, 1200), (160, 200)):
+            largest = np.array([np.linalg.eigvalsh(x @ x.T)[-1] / (2 * d) for x in draw((count, d, 2 * d))])
+            sigma = 0.5 * (1 + 2**0.5) * (1 + 2**-0.5) ** (1 / 3) * d ** (-2 / 3)
+            more.append(((1 + 0.5**0.5) ** 2 - largest.mean()) / (1.2065 * sigma) - 1.0)
+            errors.append(largest.std() / count**0.5 / (1.2065 * sigma))
+        assert -3 * errors[0] < more[0] < most + 3 * errors[0]
+        assert abs(more[1]) < 0.75 * more[0] + 3 * errors[1] < 0.8

@@ -138,7 +138,7 @@ def test_kernels_are_symmetric_positive_and_on_the_sphere():
     model = gaussian_model(flow_problem(width=6, samples_per_dim=2.0, target=(0.2, 0.7, 0.3)))
     history, _ = adapt(model, 20.0, 1.1)
     n = history.count
-    for kernel in (history.residual_c[:n, :n], history.collective_c[:n, :n], history.relative_c[0, :n, :n]):
+    for kernel in (history.residual[0, :n, :n], history.collective[0, :n, :n], history.relative[0, 0, :n, :n]):
         assert np.array_equal(kernel, kernel.T)
         assert np.linalg.eigvalsh(kernel).min() > -1e-4 * np.linalg.eigvalsh(kernel).max()
     own = history.own_correlation[0]

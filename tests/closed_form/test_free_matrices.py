@@ -71,6 +71,7 @@ def test_what_has_no_limit_is_refused_with_the_reason(matrices, reason):
 @pytest.mark.slow
 @pytest.mark.parametrize(("query_key", "value", "wrong"), [("ginibre", "ginibre", "goe"), (None, "wishart", "ginibre")])
 def test_particles_in_many_dimensions_follow_the_limit_and_another_ensemble_is_seen(query_key, value, wrong):
+    """A band below 10%: 48 seeds see matrices of another law."""
     times = np.linspace(0.0, 2.0, 5)
     problem = limen.SelfAttention(beta=1.5, tokens=5, dim=240, query_key=query_key, value=value)
     run = limen.simulate(problem, times, seeds=48)

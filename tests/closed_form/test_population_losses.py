@@ -5,7 +5,10 @@ import pytest
 from scipy import integrate, special
 
 import limen
+from limen.precision import in_double
 from limen.simulation.population_loss import population_losses as of_simulation
+from limen.theory.fresh_inputs import latent_rule
+from limen.theory.fresh_inputs import population_losses as module
 from limen.theory.fresh_inputs.population_losses import population_losses as of_theory
 
 
@@ -130,3 +133,29 @@ def test_times_that_diverged_are_not_numbers():
     for found in (of_theory, of_simulation):
         test = found(problem("z", "tanh"), *parts).test
         assert np.isfinite(test[0]) and np.isnan(test[1])
+
+
+@pytest.mark.parametrize(("target", "activation"), [("relu(z1) - z1*z2", "relu"), ("tanh(z1 + z2)", "tanh")])
+@in_double
+def test_fast_routes_of_wide_networks_are_the_slow_ones(target, activation, monkeypatch):
+    """Neurons that the target explains little and much, by a product of Gauss rules and a Hermite series, and without
+    them; a product of six points and a series of twelve terms are seen."""
+    asked = problem(target, activation, 3)
+    M, Q, a = (np.concatenate(parts) for parts in zip(*(overlaps(3, 2, rest, 5) for rest in (0.2, 1.0)), strict=True))
+    known = (M**2).sum(axis=2) / np.einsum("tjj->tj", Q)
+    assert known.min() < module.SMOOTH_SHARE < known.max()
+    bias = np.tile([0.2, 0.0, -0.4], (2, 1))
+    means = module._label_means(asked, M, Q, bias).value
+    poor = latent_rule._product(asked.target, asked.target.axis_breakpoints, [6, 6])
+    monkeypatch.setattr(module, "coarse_rule", lambda target: poor)
+    twin = module._label_means(asked, M, Q, bias).value
+    monkeypatch.setattr(module, "coarse_rule", lambda target: None)
+    slow = module._label_means(asked, M, Q, bias).value
+    np.testing.assert_allclose(means, slow, rtol=1e-6, atol=1e-7)
+    assert np.abs(twin - slow).max() > 1e-5
+    if activation == "tanh":
+        series, pairs = (route(asked, Q, a, bias) for route in (module._series_power, module._pair_power))
+        np.testing.assert_allclose(series.value, pairs.value, rtol=1e-8)
+        nodes, transform = module.hermite_rule()
+        monkeypatch.setattr(module, "hermite_rule", lambda: (nodes, transform[:, :12]))
+        assert module._series_power(asked, Q, a, bias) is None

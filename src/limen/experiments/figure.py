@@ -17,7 +17,8 @@ def _array(values: Any) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Line:
-    """Theory: a curve. `dashed` for a second, simpler prediction; `spots` for one known at these places only."""
+    """Theory: a curve. `dashed` for a second, simpler prediction; `spots` for one known at these places only
+    (squares; dashed: diamonds)."""
 
     x: Any
     y: Any

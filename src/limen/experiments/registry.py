@@ -68,6 +68,7 @@ PLACES = {
     "attention-mean-field": "attention.attention_mean_field:AttentionMeanField",
     "effective-dynamics": "effective.effective_dynamics:EffectiveDynamicsCheck",
     "weak-recovery": "effective.weak_recovery:WeakRecovery",
+    "multi-index": "effective.multi_index:MultiIndexLosses",
     "online-pca": "effective.online_pca:OnlinePCATraining",
     "binary-mixture": "effective.binary_mixture:BinaryMixtureTraining",
     "spiked-tensor": "effective.spiked_tensor:SpikedTensorFlow",

@@ -164,8 +164,9 @@ def _counts(panel: Panel) -> bool:
 
 def _draw_mark(axes: Axes, mark: object) -> None:
     match mark:
-        case Line(x, y, label, colour, spots=True):
-            axes.plot(x, y, "s-", color=_colour(colour), label=label or None, markersize=4.2, linewidth=0.6)
+        case Line(x, y, label, colour, dashed, spots=True):
+            form = "D--" if dashed else "s-"
+            axes.plot(x, y, form, color=_colour(colour), label=label or None, markersize=4.2, linewidth=0.6)
         case Line(x, y, label, colour, dashed):
             axes.plot(x, y, "--" if dashed else "-", color=_colour(colour), label=label or None)
         case Points(x, y, error, label, colour):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from scipy.linalg import expm
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
@@ -21,6 +21,8 @@ from limen.simulation.attention.starts import uniform_tokens
 from limen.theory.attention import bipolar_stability, consensus_rate
 
 CASES = ("A", "B", "C", "D")
+# More inverse temperatures than this are no longer told apart as curves.
+MOST_CURVES, MOST_BETAS = 4, 16
 TIMES, CLOUD_TIMES = 41, 17
 CLOUD_TOKENS, CLOUD_SPREAD, CLOUD_HORIZON = 6, 1e-4, 8.0
 # Runge–Kutta of order four stays below 1e-3 at this step for beta times the norm of B up to some hundreds.
@@ -42,7 +44,8 @@ class AttentionRandomQKV(Experiment):
 
     What to see: cosines near one (points) and near plus or minus one (dashed) rise together in A and B; in D they part
     as $\beta$ grows, where bipolar states are stable, and sharp attention keeps several clusters for long. Compared is
-    the shrinking of a small cloud of tokens, run by run against $|e^{Vt}x_0|$ of the same matrix. Where tokens from
+    the shrinking of a small cloud of tokens, run by run against $|e^{Vt}x_0|$ of the same matrix; its logarithm has
+    both signs and its mean hides a common factor, so that its size is compared as well. Where tokens from
     random starts end is not compared: stability does not say which state is reached, and times of order $d^{2/3}$ are
     needed in D. Source: Geshkovski, Letrouit, Polyanskiy & Rigollet 2023 (arXiv 2312.10794), section 9.
     """
@@ -53,19 +56,21 @@ class AttentionRandomQKV(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("geshkovski2023",)
     default_seeds: ClassVar[int] = 16
     paired: ClassVar[bool] = True
-    compared: ClassVar[tuple[str, ...] | None] = ("log_spread",)
+    compared: ClassVar[tuple[str, ...] | None] = ("log_spread", "absolute_log_spread")
     quick: ClassVar[dict[str, object]] = {"tokens": 6, "d": 8, "betas": (0.5, 2.0), "horizon": 4.0}
     quick_seeds: ClassVar[int] = 8
 
-    betas: NumberList = Field((0.1, 0.5, 3.0), description="inverse temperatures β, at most four")
+    betas: NumberList = Field(
+        (0.1, 0.5, 3.0), description="inverse temperatures β, at most sixteen; from five on drawn as phase diagrams"
+    )
     tokens: int = Field(16, ge=4, le=128, description="number of tokens n")
     horizon: float = Field(20.0, gt=0.0, le=500.0, description="last time t")
     d: int = Field(32, ge=4, le=256, description="dimension of the tokens")
 
     @model_validator(mode="after")
     def _check(self) -> "AttentionRandomQKV":
-        if not 1 <= len(self.betas) <= 4 or any(not 0.0 < beta <= 30.0 for beta in self.betas):
-            raise InputError(f"betas must be one to four numbers in (0, 30], got {list(self.betas)}.")
+        if not 1 <= len(self.betas) <= MOST_BETAS or any(not 0.0 < beta <= 30.0 for beta in self.betas):
+            raise InputError(f"betas must be one to {MOST_BETAS} numbers in (0, 30], got {list(self.betas)}.")
         if any(low >= high for low, high in zip(self.betas, self.betas[1:], strict=False)):
             raise InputError(f"betas must increase, got {list(self.betas)}.")
         return self
@@ -104,6 +109,7 @@ class AttentionRandomQKV(Experiment):
         dataset = xr.Dataset(
             {
                 "log_spread": (("seed", "case", "cloud_time"), spread),
+                "absolute_log_spread": (("seed", "case", "cloud_time"), np.abs(spread)),
                 "consensus_rate": (("seed", "case"), rate),
                 "bipolar_stable": (("seed", "case", "beta"), bipolar),
             },
@@ -138,6 +144,7 @@ class AttentionRandomQKV(Experiment):
                 "clustered_pairs": (dims, np.moveaxis(clustered_pairs(gram), 0, -1)[None]),
                 "aligned_pairs": (dims, np.moveaxis(clustered_pairs(np.abs(gram)), 0, -1)[None]),
                 "log_spread": (("seed", "case", "cloud_time"), spread[None]),
+                "absolute_log_spread": (("seed", "case", "cloud_time"), np.abs(spread)[None]),
             },
             coords={
                 "seed": [seed],
@@ -171,9 +178,12 @@ class AttentionRandomQKV(Experiment):
             shrinking.append(Line(small, theory.dataset.log_spread.values[:, case].mean(axis=0), CASES[case], case))
             share = theory.dataset.bipolar_stable.values[:, case].mean(axis=0)
             stable.append(Line(self.betas, share, "", case, spots=True))
+            diagram = len(self.betas) > MOST_CURVES
+            if diagram:
+                marks += self._diagram(case, share, simulation)
             if simulation is not None:
                 data = simulation.dataset
-                for colour, beta in enumerate(self.betas):
+                for colour, beta in enumerate(() if diagram else self.betas):
                     mean, error = mean_and_error(data.clustered_pairs.values[:, case, colour])
                     at = thin(times.size, 14)
                     # One legend is enough.
@@ -184,11 +194,13 @@ class AttentionRandomQKV(Experiment):
                 mean, error = mean_and_error(data.log_spread.values[:, case])
                 shrinking.append(Points(small, mean, error, "", case))
                 stable.append(Points(self.betas, *mean_and_error(_bipolar_at_end(data)[:, case]), colour=case))
-            panels.append(
-                Panel(
-                    r"time $t$ (depth)", r"pairs with $g\geq0.999$; dashed: $|g|$", marks, title, y_range=(-0.03, 1.05)
-                )
-            )
+            if diagram:
+                limits = (self.betas[0], self.betas[-1])
+                label = r"inverse temperature $\beta$"
+                panels.append(Panel(r"time $t$ (depth)", label, marks, title, y_scale="log", y_range=limits))
+            else:
+                label = r"pairs with $g\geq0.999$; dashed: $|g|$"
+                panels.append(Panel(r"time $t$ (depth)", label, marks, title, y_range=(-0.03, 1.05)))
         panels += [
             Panel(r"time $t$", r"log size of a small cloud", shrinking),
             Panel(
@@ -200,12 +212,31 @@ class AttentionRandomQKV(Experiment):
                 y_range=(-0.03, 1.05),
             ),
         ]
-        key = "Full lines and squares: theory, for the matrices that were drawn."
+        diagram = len(self.betas) > MOST_CURVES
+        key = f"{'Dashed' if diagram else 'Full'} lines and squares: theory, for the matrices that were drawn."
         if simulation is not None:
             key += f" Points: simulation, mean and standard error over {len(simulation.seeds)} seeds."
-            key += " Dashed: simulation, pairs with cosine near plus or minus one."
+            key += (
+                " Maps: simulation, part of the pairs with cosine at least 0.999."
+                if diagram
+                else " Dashed: simulation, pairs with cosine near plus or minus one."
+            )
         title = f"Attention with random matrices, $n={self.tokens}$, $d={self.d}$"
         return Figure(panels, title=title, key=key)
+
+    def _diagram(self, case: int, share: np.ndarray, simulation: Result | None) -> list[Mark]:
+        r"""The part of pairs that have met over $(t,\beta)$, and the $\beta$ from which on half of the matrices have
+        two stable poles."""
+        marks: list[Mark] = []
+        if simulation is not None:
+            met = simulation.dataset.clustered_pairs.values[:, case].mean(axis=0)
+            marks.append(Map(self.times(), np.array(self.betas), met, "pairs that have met" * (case == 1), 0.0, 1.0))
+        beyond = np.flatnonzero(share >= 0.5)
+        if beyond.size and beyond[0] > 0:
+            at = int(beyond[0])
+            critical = np.interp(0.5, share[at - 1 : at + 1], self.betas[at - 1 : at + 1])
+            marks.append(Threshold(r"two poles stable above", y=float(critical)))
+        return marks
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         mean, numbers = over_seeds(dataset), {}

@@ -98,7 +98,7 @@ class ModularAddition(Experiment):
             },
             coords={"width": self.widths(), "fine_width": fine},
         )  # fmt: skip
-        status = "random waves for a large modulus; when training finds waves is not predicted."
+        status = "random waves up to order 1/p; when training finds waves is not predicted."
         return Findings(dataset, True, status)
 
     def _lazy(self, sums: np.ndarray, table: int) -> float:

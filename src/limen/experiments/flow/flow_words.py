@@ -9,6 +9,7 @@ import numpy as np
 from limen.experiments.typeset import typeset
 from limen.gaussian.hermite import hermite_coefficients
 from limen.problem import Activation, InputError, Target, activation, target
+from limen.theory.flow.link_overlap import hermite_tensor, label_mean_square
 
 CUT = 3
 NEGLIGIBLE = 1e-12
@@ -16,6 +17,9 @@ NEGLIGIBLE = 1e-12
 ACTIVATION, TARGET = "0, 0.8, 0.6", "0, 1"
 ACTIVATION_WORDS = "activation σ: Hermite coefficients s₀, s₁, ..., or a name or formula, cut at degree 3"
 TARGET_WORDS = "target φ: Hermite coefficients f₀, f₁, ..., or a name or formula in z"
+# Labels of pure noise.
+NOTHING = "0, 0"
+ADDED_TARGET_WORDS = f"{TARGET_WORDS}; by default none, the labels are pure noise"
 
 
 def coefficients(text: str) -> tuple[float, ...] | None:
@@ -54,6 +58,37 @@ def noise_series(text: str) -> list[float]:
     if not series.any():
         raise InputError(f"activation must have a part of degree 2 or more to fit noise, got {text!r}.")
     return series.tolist()
+
+
+def unlearnt_noise(activation_words: str, target_words: str, noise: float) -> float:
+    r"""Variance of what a wide network with second layer $\gamma\sqrt m$ can only fit, not learn:
+    $\tau^2+\lVert\varphi\rVert^2-\lvert f_1\rvert^2$.
+
+    Its neurons move by $O(m^{-1/2})$: it learns the linear part of the target, $f_1=E[\varphi(z)z]$, if
+    the activation has one, and adds $O(m^{-1/2})$ of the higher degrees, which are noise to it.
+    """
+    posed = flow_target(target_words, noise)
+    series = flow_activation(activation_words).hermite or (0.0,)
+    linear = 0.0
+    if len(series) > 1 and series[1]:
+        if posed.latents == 1:
+            linear = float(hermite_coefficients(posed, 1)[1] ** 2)
+        else:
+            powers, tensor = hermite_tensor(posed, 1)
+            linear = float((tensor[powers.sum(axis=1) == 1] ** 2).sum())
+    return noise + label_mean_square(posed) - linear
+
+
+def learnt_without_overlap(activation_words: str, target_words: str) -> bool:
+    r"""Whether the target is constant zero or linear: then it is kept while the overlap falls and $a$ grows."""
+    posed = flow_target(target_words, 0.0)
+    return unlearnt_noise(activation_words, target_words, 0.0) <= NEGLIGIBLE * max(1.0, label_mean_square(posed))
+
+
+def depends_on_width(activation_words: str, target_words: str) -> bool:
+    r"""Whether the limit at $\gamma=a/\sqrt m$ still depends on $m$: with a linear part or a target."""
+    series = flow_activation(activation_words).hermite or (0.0,)
+    return bool(len(series) > 1 and series[1]) or label_mean_square(flow_target(target_words, 0.0)) > 0.0
 
 
 def series_label(text: str) -> str:

@@ -10,8 +10,16 @@ from scipy.interpolate import RegularGridInterpolator
 from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Threshold
-from limen.experiments.flow.flow_witness import compare_dimensions, in_larger_dimension, joined_runs
-from limen.experiments.flow.flow_words import ACTIVATION_WORDS, noise_series, series_label
+from limen.experiments.flow.flow_witness import GAUSSIAN, compare_dimensions, in_larger_dimension, joined_runs
+from limen.experiments.flow.flow_words import (
+    ACTIVATION_WORDS,
+    ADDED_TARGET_WORDS,
+    NOTHING,
+    depends_on_width,
+    noise_series,
+    series_label,
+    unlearnt_noise,
+)
 from limen.experiments.flow.noise_witness import (
     dimensions,
     joined_theory,
@@ -45,6 +53,8 @@ class InterpolationDiagram(Experiment):
     The theory is exact for the Gaussian model (residuals as Gaussian processes of the weights) and is compared with it
     in two dimensions along one cut. Real networks stand beside it; they are worse at fitting noise, with
     $\sigma=he_2$ most so. For $p=3$ the dashed line is the simpler one-step threshold, too low above $\alpha=0.5$.
+    With a `target` and a linear part in $\sigma$ the linear part of the target is learnt, the rest is fitted as noise:
+    $\gamma$ is counted in units of $\sqrt{\tau^2+\lVert\varphi\rVert^2-f_1^2}$, the map is that of `width`.
     Source: Montanari & Urbani 2025 (arXiv 2502.21269).
     """
 
@@ -58,8 +68,12 @@ class InterpolationDiagram(Experiment):
     quick_seeds: ClassVar[int] = 32
 
     horizon: float = Field(20.0, ge=0.5, le=1000.0, description="time t at which the train loss is looked at")
-    noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
+    noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the label noise")
     activation: str = Field("hermite:2", description=ACTIVATION_WORDS)
+    target: str = Field(NOTHING, description=ADDED_TARGET_WORDS)
+    width: int = Field(
+        100_000, ge=2, le=1_000_000, description="number m of neurons of the map; it matters with a linear part only"
+    )
     resolution: int = Field(6, ge=4, le=24, description="number of α and of γ at which the theory is solved")
     witness_width: int = Field(2, ge=1, le=8, description="number m of neurons of the simulated networks")
     d: int = Field(96, ge=16, le=160, description="dimension of the inputs in simulations (and half of it)")
@@ -68,22 +82,34 @@ class InterpolationDiagram(Experiment):
         return np.linspace(FIRST_ALPHA, LAST_ALPHA, self.resolution)
 
     def gammas(self) -> np.ndarray:
-        """In units of the noise."""
+        """In units of the noise, and of what else is noise to the network."""
         return np.geomspace(FIRST_GAMMA, LAST_GAMMA, self.resolution)
 
     def cut(self) -> tuple[float, np.ndarray]:
         r"""Where simulations are: one $\alpha$, and every second $\gamma$."""
         return float(self.alphas()[self.resolution // 2 - 1]), self.gammas()[1::2]
 
-    def problem(self, alpha: float, gamma: float) -> TwoLayer:
-        r"""Pure noise with the second layer at $\gamma\tau\sqrt m$; the theory does not depend on $m$."""
-        width = self.witness_width
-        return noise_problem(self.activation, width, alpha, self.noise, gamma * (self.noise * width) ** 0.5, False)
+    def unlearnt(self) -> float:
+        """Variance of what is noise to a wide network: of the label noise, and of the target beyond degree 1."""
+        return unlearnt_noise(self.activation, self.target, self.noise)
+
+    def problem(self, alpha: float, gamma: float, width: int | None = None) -> TwoLayer:
+        r"""The second layer at $\gamma\tau\sqrt m$; $m$, by default of the witnesses, does not matter to $he_p$ on
+        noise."""
+        width = width or self.witness_width
+        second_layer = gamma * (self.unlearnt() * width) ** 0.5
+        return noise_problem(self.activation, width, alpha, self.noise, second_layer, False, self.target)
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         alphas, gammas, times = self.alphas(), self.gammas(), [0.0, self.horizon]
-        found = [[solve(self.problem(alpha, gamma), times, tolerance=0.02) for gamma in gammas] for alpha in alphas]
+        width = self.width if depends_on_width(self.activation, self.target) else self.witness_width
+        found = [
+            [solve(self.problem(alpha, gamma, width), times, tolerance=0.02) for gamma in gammas] for alpha in alphas
+        ]
         left = np.array([[remaining(part)[-1] for part in row] for row in found])
+        small = found[self.resolution // 2 - 1][1::2]
+        if width != self.witness_width:
+            small = [solve(self.problem(self.cut()[0], gamma), times, tolerance=0.02) for gamma in self.cut()[1]]
         curve, h = np.linspace(0.02, 0.98, 25), noise_series(self.activation)
         simple = np.array([interpolation_threshold(h, alpha) for alpha in curve])
         # Where the state is continuous from q = 0 on, as of q^2, the two agree everywhere.
@@ -93,13 +119,13 @@ class InterpolationDiagram(Experiment):
                 "remaining_map": (("alpha", "gamma"), left),
                 "threshold": (("curve_alpha",), full),
                 "one_step_threshold": (("curve_alpha",), simple),
-                "remaining_loss": (("cut_gamma",), left[self.resolution // 2 - 1, 1::2]),
+                "remaining_loss": (("cut_gamma",), [remaining(part)[-1] for part in small]),
             },
             coords={
                 "alpha": alphas, "gamma": gammas, "curve_alpha": curve, "cut_gamma": self.cut()[1],
             },
         )  # fmt: skip
-        return joined_theory(dataset, [part for row in found for part in row])
+        return joined_theory(dataset, [*(part for row in found for part in row), *small])
 
     def first_look(self) -> tuple[Self, Findings] | None:
         return self.coarser(resolution=4)
@@ -154,14 +180,19 @@ class InterpolationDiagram(Experiment):
         ]  # fmt: skip
         cut = self.cut()[0]
         line = self.between(theory, np.array([cut]), gamma)[0]
-        cuts: list[Mark] = [Line(gamma, line, f"theory, $t={self.horizon:g}$")]
+        other = depends_on_width(self.activation, self.target)
+        cuts: list[Mark] = [Line(gamma, line, f"theory, $t={self.horizon:g}$" + f", $m={self.width}$" * other)]
+        if other:
+            label = f"theory, $m={self.witness_width}$"
+            cuts.append(Line(found.cut_gamma, found.remaining_loss, label, GAUSSIAN, dashed=True, spots=True))
         if simulation is not None:
             model, real = simulation.dataset.remaining_loss.values[:, -1], simulation.dataset.network_loss.values
             cuts += witness_marks(found.cut_gamma.values, model, real, self.d, True)
         cuts.append(Threshold(r"$\gamma_{GF}$", x=float(np.interp(cut, found.curve_alpha, found.threshold))))
         label = rf"remaining $e_{{tr}}(t)/e_{{tr}}(0)$ at $\alpha={cut:.3g}$"
         panels.append(Panel(r"second layer $\gamma/\tau$", label, cuts))
-        return Figure(panels, title=f"Who fits pure noise: {series_label(self.activation)}, fixed second layer")
+        what = "pure noise" if self.target == NOTHING else f"noise beside {series_label(self.target)}"
+        return Figure(panels, title=f"Who fits {what}: {series_label(self.activation)}, fixed second layer")
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:
         found = {}

@@ -11,7 +11,15 @@ from limen.comparison import Comparison
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, compare_dimensions, in_larger_dimension, joined_runs
-from limen.experiments.flow.flow_words import ACTIVATION_WORDS, noise_series, series_label
+from limen.experiments.flow.flow_words import (
+    ACTIVATION_WORDS,
+    ADDED_TARGET_WORDS,
+    NOTHING,
+    depends_on_width,
+    noise_series,
+    series_label,
+    unlearnt_noise,
+)
 from limen.experiments.flow.noise_witness import (
     dimensions,
     joined_theory,
@@ -47,7 +55,12 @@ class InterpolationThreshold(Experiment):
     The theory is exact for the Gaussian model (residuals as Gaussian processes of the weights), and is compared with it
     in two dimensions at all times. Real networks stand beside it: noise fitting is where the Gaussian model is only
     qualitative, and with $\sigma=he_2$ most so. For $p=3$ and $\alpha$ above 0.5 the threshold drawn, of one step, is a
-    little low (`limen.flow.consistent_threshold`). Source: Montanari & Urbani 2025 (arXiv 2502.21269).
+    little low (`limen.flow.consistent_threshold`).
+
+    With a `target` $\varphi$ and a linear part in $\sigma$ the network learns the linear part of $\varphi$, with its
+    neurons moved by $O(m^{-1/2})$. The rest of the target is noise to it: the threshold is that of pure noise with
+    $\tau^2+\lVert\varphi\rVert^2-f_1^2$. Curves are then those of `width`, the witnesses those of their own width.
+    Source: Montanari & Urbani 2025 (arXiv 2502.21269).
     """
 
     name: ClassVar[str] = "interpolation-threshold"
@@ -60,21 +73,30 @@ class InterpolationThreshold(Experiment):
     quick_seeds: ClassVar[int] = 48
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
-    noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the labels, pure noise")
+    noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the label noise")
     activation: str = Field("hermite:2", description=ACTIVATION_WORDS)
+    target: str = Field(NOTHING, description=ADDED_TARGET_WORDS)
+    width: int = Field(
+        100_000, ge=2, le=1_000_000, description="number m of neurons of the curves; it matters with a linear part only"
+    )
     horizon: float = Field(1e4, ge=1.0, le=1e6, description="last time t")
     witness_width: int = Field(2, ge=1, le=16, description="number m of neurons of the simulated networks")
     witness_horizon: float = Field(50.0, ge=1.0, le=1000.0, description="last time of the simulations")
     d: int = Field(120, ge=16, le=200, description="dimension of the inputs in simulations (and half of it)")
 
-    def problem(self, gamma: float) -> TwoLayer:
-        r"""Pure noise with the second layer at $\gamma\sqrt m$; the theory does not depend on $m$."""
-        width = self.witness_width
-        second_layer = gamma * width**0.5
-        return noise_problem(self.activation, width, self.samples_per_parameter, self.noise, second_layer, False)
+    def problem(self, gamma: float, width: int | None = None) -> TwoLayer:
+        r"""The second layer at $\gamma\sqrt m$; $m$, by default of the witnesses, does not matter to $he_p$ on
+        noise."""
+        width = width or self.witness_width
+        ratio, second_layer = self.samples_per_parameter, gamma * width**0.5
+        return noise_problem(self.activation, width, ratio, self.noise, second_layer, False, self.target)
+
+    def unlearnt(self) -> float:
+        """Variance of what is noise to a wide network: of the label noise, and of the target beyond degree 1."""
+        return unlearnt_noise(self.activation, self.target, self.noise)
 
     def threshold(self) -> float:
-        return interpolation_threshold(noise_series(self.activation), self.samples_per_parameter, self.noise)
+        return interpolation_threshold(noise_series(self.activation), self.samples_per_parameter, self.unlearnt())
 
     def times(self) -> np.ndarray:
         return np.concatenate([[0.0], np.geomspace(0.1, self.horizon, 161)])
@@ -85,9 +107,16 @@ class InterpolationThreshold(Experiment):
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         threshold, h = self.threshold(), noise_series(self.activation)
         grid = np.unique(np.concatenate([self.times(), self.witness_times()]))
-        found = [solve(self.problem(ratio * threshold), grid, tolerance=5e-3) for ratio in RATIOS]
-        at = np.searchsorted(grid, self.witness_times())
-        beside = [remaining(found[RATIOS.index(ratio)])[at] for ratio in WITNESSED]
+        width = self.width if depends_on_width(self.activation, self.target) else self.witness_width
+        found = [solve(self.problem(ratio * threshold, width), grid, tolerance=5e-3) for ratio in RATIOS]
+        if width == self.witness_width:
+            at = np.searchsorted(grid, self.witness_times())
+            small = [found[RATIOS.index(ratio)] for ratio in WITNESSED]
+        else:
+            at = slice(None)
+            short = self.witness_times()
+            small = [solve(self.problem(ratio * threshold), short, tolerance=5e-3) for ratio in WITNESSED]
+        beside = [remaining(part)[at] for part in small]
         ratio = np.linspace(0.0, 1.1, 34)
         dataset = xr.Dataset(
             {
@@ -103,7 +132,7 @@ class InterpolationThreshold(Experiment):
                 ),
                 "asymptotic_error": (
                     ("curve_ratio",),
-                    asymptotic_error(h, self.samples_per_parameter, ratio * threshold, self.noise),
+                    asymptotic_error(h, self.samples_per_parameter, ratio * threshold, self.unlearnt()),
                 ),
                 "remaining_loss": (("witness_ratio", "witness_time"), np.array(beside)),
                 "threshold": threshold,
@@ -116,7 +145,7 @@ class InterpolationThreshold(Experiment):
                 "witness_time": self.witness_times(),
             },
         )
-        return joined_theory(dataset, found)
+        return joined_theory(dataset, [*found, *small])
 
     def first_look(self) -> tuple[Self, Findings] | None:
         return self.coarser(horizon=min(self.horizon, max(10.0, self.witness_horizon)))
@@ -164,23 +193,27 @@ class InterpolationThreshold(Experiment):
         ends: list[Mark] = [Line(found.curve_ratio, found.asymptotic_error, r"$e_\infty$, $t=\infty$", 6)]
         fine = np.linspace(0.0, 2.0, 81)
         for colour, at in enumerate(dict.fromkeys((self.witness_horizon, self.horizon))):
-            # Without a second layer there is nothing but the noise.
-            losses = [0.5 * self.noise, *found.train_loss.sel(time=at, method="nearest").values]
+            # With the smallest second layer a wide network learns what is linear, and the rest is noise.
+            losses = [0.5 * self.unlearnt(), *found.train_loss.sel(time=at, method="nearest").values]
             between = PchipInterpolator([0.0, *RATIOS], losses)(fine)
             ends.append(Line(fine, between, f"$t={_decimal(at)}$", 2 * colour, dashed=True))
         ends.append(Threshold(r"$\gamma_{GF}$", x=1.0))
         initial = found.train_loss.sel(ratio=list(WITNESSED)).values[:, 0]
         witnesses: list[Mark] = []
+        other = depends_on_width(self.activation, self.target)
         for i in range(len(WITNESSED)):
             short = found.train_loss.sel(ratio=WITNESSED[i], time=slice(0.1, self.witness_horizon))
-            witnesses.append(Line(short.time, short / initial[i], "theory" * (i == 0), GAUSSIAN))
+            at, line = short.time, short / initial[i]
+            if other:
+                at, line = self.witness_times()[1:], found.remaining_loss.values[i, 1:]
+            witnesses.append(Line(at, line, "theory" * (i == 0), GAUSSIAN))
             if simulation is not None:
                 model = simulation.dataset.remaining_loss.values[:, -1, i, 1:]
                 real = simulation.dataset.network_loss.values[:, i, 1:]
-                end = initial[i] * simulation.dataset.remaining_loss.values[:, -1, i, -1]
-                ends.append(Points([WITNESSED[i]], *mean_and_error(end[:, None]), "", GAUSSIAN))
-                end = initial[i] * simulation.dataset.network_loss.values[:, i, -1]
-                ends.append(Points([WITNESSED[i]], *mean_and_error(end[:, None]), "", NETWORK))
+                if not other:
+                    for left, colour in ((model, GAUSSIAN), (real, NETWORK)):
+                        end = initial[i] * left[:, -1]
+                        ends.append(Points([WITNESSED[i]], *mean_and_error(end[:, None]), "", colour))
                 witnesses += witness_marks(self.witness_times()[1:], model, real, self.d, i == 0)
         above = np.array(RATIOS) > 1.0
         away = found.ratio.values[above] - 1.0
@@ -205,7 +238,8 @@ class InterpolationThreshold(Experiment):
                 ),
             ],
             title=rf"Fitting noise: $\alpha={self.samples_per_parameter:g}$, $\gamma_{{GF}}={threshold:.4g}$, "
-            f"{series_label(self.activation)}",
+            f"{series_label(self.activation)}"
+            + (f", target {series_label(self.target)}" if self.target != NOTHING else ""),
         )  # fmt: skip
 
     def numbers(self, dataset: xr.Dataset) -> dict[str, Number]:

@@ -23,8 +23,8 @@ from limen.experiments.flow.flow_witness import (
     sizes,
     witness_runs,
 )
-from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, TARGET, TARGET_WORDS, series_label
-from limen.experiments.flow.noise_witness import NOTHING, with_network_deviation
+from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, NOTHING, TARGET, TARGET_WORDS, series_label
+from limen.experiments.flow.noise_witness import with_network_deviation
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, TwoLayer

@@ -1,9 +1,9 @@
 r"""Witnesses of noise fitting: the Gaussian model at two finite dimensions, and a real network beside it.
 
-Labels are pure noise. With $\sigma=he_p$, $p\ge2$, and the second layer at $\gamma\sqrt m$ the limit does not depend on
-the width $m$, so that a few neurons in a few dozen dimensions show it; with a linear part in $\sigma$ it does so by
-$O(1/m)$. The noise that was drawn moves every train loss
-of a run alike; compared is therefore the part of the initial train loss that remains.
+Labels are pure noise, or noise beside a target. With noise alone, $\sigma=he_p$, $p\ge2$, and the second layer at
+$\gamma\sqrt m$ the limit does not depend on the width $m$, so that a few neurons in a few dozen dimensions show it.
+It does so by $O(1/m)$ with a linear part in $\sigma$, by $O(m^{-1/2})$ with a target of degree 2 or more. The noise
+that was drawn moves every train loss of a run alike; compared is the part of the initial train loss that remains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,30 @@ import xarray as xr
 
 from limen.experiments.figure import Mark, Points, mean_and_error
 from limen.experiments.flow.flow_witness import GAUSSIAN, NETWORK, flow_problem, runs_in
+from limen.experiments.flow.flow_words import NOTHING, flow_activation
 from limen.experiments.number import Number
-from limen.problem import TwoLayer
+from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
-
-NOTHING = "0, 0"
 
 
 def noise_problem(
-    activation: str, width: int, samples_per_parameter: float, noise: float, second_layer: float, trained: bool
+    activation: str,
+    width: int,
+    samples_per_parameter: float,
+    noise: float,
+    second_layer: float,
+    trained: bool,
+    target: str = NOTHING,
 ) -> TwoLayer:
-    r"""A network on pure noise, all $a_j=$ `second_layer`, fixed or trained; activation in words of `flow_words`."""
-    return flow_problem(width, samples_per_parameter, noise, activation, NOTHING, second_layer, trained)
+    r"""A network on noise, and a target if there is one, all $a_j=$ `second_layer`, fixed or trained; activation and
+    target in words of `flow_words`. A constant in the activation is refused: it adds $\sqrt m\,\gamma s_0$ to every
+    output, which no rotation of the neurons takes away."""
+    constant = (flow_activation(activation).hermite or (0.0,))[0]
+    if constant:
+        raise InputError(
+            f"activation must have no constant part, E[sigma(z)] = 0, got {constant:.3g} ({activation!r})."
+        )
+    return flow_problem(width, samples_per_parameter, noise, activation, target, second_layer, trained)
 
 
 def remaining(result: Findings | Result) -> np.ndarray:

@@ -29,6 +29,8 @@ PATHS, SCRAMBLES = 2048, 2
 WITNESS_PATHS, WITNESS_SCRAMBLES = 8192, 2
 STARTS, LEARNT = 16, 0.5
 TIMES, MOST = 5, 20
+# Of the palette of a figure.
+COLOURS = 7
 
 
 class ActivationEffect(Experiment):
@@ -168,7 +170,8 @@ class ActivationEffect(Experiment):
             values = data.threshold.values[i]
             known = np.isfinite(values)
             label = f"{i + 1}: {typeset(name)}" + ("" if known.any() else r" ($\delta^*>64$)")
-            curves.append(Line(data.time.values[known], values[known], label, i, spots=True))
+            # Colours come again after seven: diamonds and dashes tell the second round.
+            curves.append(Line(data.time.values[known], values[known], label, i, dashed=i >= COLOURS, spots=True))
         alg = float(data.delta_alg)
         if np.isfinite(alg):
             curves.append(Threshold(r"$\delta_{\mathrm{alg}}$", y=alg))

@@ -26,6 +26,13 @@ def cluster_count(tokens: np.ndarray, delta: float = CLUSTERED) -> int:
     return int(connected_components(cosine_gaps(tokens) <= delta, directed=False, return_labels=False))
 
 
+def cluster_masses(tokens: np.ndarray, delta: float = CLUSTERED) -> tuple[np.ndarray, np.ndarray]:
+    """Directions (cluster, d) of the means of the clusters that `cluster_count` counts, and their numbers of tokens."""
+    count, labels = connected_components(cosine_gaps(tokens) <= delta, directed=False)
+    centres = np.stack([np.bincount(labels, column, count) for column in tokens.T], axis=1)
+    return centres / np.linalg.norm(centres, axis=1, keepdims=True), np.bincount(labels, minlength=count)
+
+
 def energy(
     tokens: np.ndarray, beta: float, query_key: np.ndarray | None = None, weights: np.ndarray | None = None
 ) -> float:

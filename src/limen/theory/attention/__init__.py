@@ -2,6 +2,7 @@
 
 from limen.theory.attention.circle.circle_density import quiet_angles, quiet_start
 from limen.theory.attention.circle.circle_flow import circle_flow
+from limen.theory.attention.circle.cluster_waits import merging_times
 from limen.theory.attention.consensus import BipolarStability, bipolar_stability, consensus_rate
 from limen.theory.attention.equiangular import (
     equiangular_cosine,
@@ -34,6 +35,7 @@ from limen.theory.attention.uniform_stability import (
     critical_noise,
     discontinuous_transition_beta,
     fastest_degree,
+    forming_time,
     growth_rates,
     mode_thresholds,
     uniform_is_stable,
@@ -55,6 +57,7 @@ __all__ = [
     "equiangular_distance",
     "fastest_degree",
     "finite_dimension_hitting_time",
+    "forming_time",
     "growth_rates",
     "hemisphere_probability",
     "hitting_time",
@@ -66,6 +69,7 @@ __all__ = [
     "log_late_time_constant",
     "log_lifetime",
     "log_two_cluster_time",
+    "merging_times",
     "mode_thresholds",
     "ott_antonsen",
     "polygon_rates",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from limen.checks import integer, integers, non_negative, non_negatives, number, plain, reals
+from limen.checks import integer, integers, non_negative, non_negatives, number, plain, positive, reals
 from limen.problem.spec import InputError
 from limen.theory.attention.bessel import bessel_ratios, log_uniform_transform, relative_coefficients
 
@@ -89,6 +89,17 @@ def cluster_count(beta: ArrayLike, time: float) -> Any:
         logarithms = 2.0 * np.log(factors) + 2.0 * time * k**2 * factors
     spectrum = np.exp(logarithms - logarithms.max(axis=-1, keepdims=True))
     return plain(np.sqrt((spectrum @ k**4) / (spectrum @ k**2)))
+
+
+def forming_time(beta: float, tokens: int) -> float:
+    r"""When $n$ = `tokens` independent tokens form clusters on the circle, $\frac{\ln n}{2\max_k\lambda_k}$.
+
+    Ripples of the density start at $n^{-1/2}$; this is when the fastest of them, by linear theory, is as large as the
+    density itself. The logarithm is exact as $n\to\infty$, what is added to it is not known: an estimate.
+    """
+    beta, tokens = positive("beta", beta), integer("tokens", tokens, 2)
+    most = 8 + math.ceil(3.0 * math.sqrt(beta))
+    return math.log(tokens) / (2.0 * float(np.max(growth_rates(2, beta, np.arange(1, most + 1)))))
 
 
 def critical_noise(d: int, beta: ArrayLike, normalized: bool = True) -> Any:

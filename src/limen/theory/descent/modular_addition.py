@@ -18,7 +18,7 @@ them is a multiple of $2\pi$ for all $j$ and all cancel: $N=3(p-1)$ neurons are 
 $A=\frac{2\pi\kappa}pn+\varphi$, $B=\frac{2\pi\kappa}pm+\psi$ uniform, a neuron adds $r\cos\theta$ to the sum and
 $r\cos(\theta-\frac{2\pi\kappa}ps)$ to the output at distance $s$, $r=(\cos A+\cos B)^2$, $\theta=A+B$. Given $r$ and
 $\theta$ of all neurons the other outputs are Gaussian by their frequencies, in pairs $\pm s$: of variance
-$\frac1{2N^2}\sum r^2$, covariance $\frac1{2N^2}\sum r^2\cos2\theta$ and, for large $p$, independent of other pairs. The
+$\frac1{2N^2}\sum r^2$, covariance $\frac1{2N^2}\sum r^2\cos2\theta$ and, up to $1/p$, independent of other pairs. The
 chance that the sum wins is an average over $r,\theta$. As $N\to\infty$ these become Gaussian too, with
 $Er^2=\frac94$ and $Er^2\cos2\theta=\frac38$, but where the accuracy rises ($N$ of tens) that is not good enough: it
 puts 0.90 for 0.96 at $p=23$, $N=48$, because a lucky draw of the sum is also a draw of large noise.
@@ -34,6 +34,8 @@ TURNS, SECOND = 6, 4
 ANGLES, FEWEST_DRAWS, MOST_DRAWS, BLOCK = 2_000_000, 8192, 65_536, 200_000
 # A cosine at a random angle has the fourth cumulant -3/8 and the variance 1/2: -3/2 over 24.
 TAILS = 1.5 / 24.0
+# For the second derivative by the level.
+SHIFT = 0.1
 LARGEST_MODULUS, LARGEST_WIDTH = 10_007, 10_000
 
 
@@ -62,12 +64,15 @@ def periodic_weights(
 def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
     r"""Chance that $N$ neurons with random frequencies and phases add a pair right, and its standard error.
 
-    The mean of $\Phi_2(u,u;\rho)^{(p-1)/2}$ over frozen draws of $r,\theta$, with
+    The mean of $F-\frac{1+\rho}{2(p-1)}F''$, $F(u)=\Phi_2(u,u;\rho)^{(p-1)/2}$, over frozen draws of $r,\theta$, with
     $u=\sqrt{\frac p{p-1}}\sum r\cos\theta\big/\sqrt{\frac12\sum r^2}$, $\rho=\sum r^2\cos2\theta/\sum r^2$ and $\Phi_2$
     the bivariate normal distribution function, $u$ raised by $\frac1{16}\frac{\sum r^4}{(\sum r^2)^2}(u^3-3u)$ for the
-    light tails of few waves (the fourth cumulant); corrections are $O(1/p)$. At $p=23$ it is within 0.01 of drawn
-    networks from $N=16$ on, and 0.016 too high at $N=10$. The same for every pair $(n,m)$; $O(N)$ operations for each
-    of 8192 draws or more.
+    light tails of few waves (the fourth cumulant).
+
+    The term in $F''$ is of order $1/p$: outputs of a neuron add up to zero, so that different pairs are correlated by
+    $-c$, $c=\frac{1+\rho}{p-1}$. An independent Gaussian of variance $c$ added to all of them makes them independent;
+    taken back, to first order, it is $-\frac c2F''$. Left are $O(p^{-2})$ and what few waves have beyond the fourth
+    cumulant. The same for every pair $(n,m)$; $O(N)$ operations for each of 8192 draws or more.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
@@ -81,11 +86,18 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
         level = part**0.5 * (size * np.cos(turn)).sum(axis=1) / np.sqrt(0.5 * power)
         shared = np.clip((size**2 * np.cos(2.0 * turn)).sum(axis=1) / power, -1.0 + 1e-12, 1.0)
         # A sum of few waves has lighter tails than a Gaussian: the level at which a Gaussian has the same probability.
-        level = level + TAILS * (size**4).sum(axis=1) / power**2 * (level**3 - 3.0 * level)
-        both = ndtr(level) - 2.0 * owens_t(level, np.sqrt((1.0 - shared) / (1.0 + shared)))
-        chances.append(np.maximum(both, 0.0) ** ((p - 1) // 2))
+        tails = TAILS * (size**4).sum(axis=1) / power**2
+        below, at, above = (_all_lower(level + shift, shared, tails, (p - 1) // 2) for shift in (-SHIFT, 0.0, SHIFT))
+        chances.append(at - 0.5 * (1.0 + shared) / (p - 1.0) * (below - 2.0 * at + above) / SHIFT**2)
     found = np.concatenate(chances)
     return float(found.mean()), float(found.std(ddof=1) / found.size**0.5)
+
+
+def _all_lower(level: np.ndarray, shared: np.ndarray, tails: np.ndarray, pairs: int) -> np.ndarray:
+    """Chance that independent `pairs` of outputs, of unit variance and correlation `shared`, stay below a level."""
+    raised = level + tails * (level**3 - 3.0 * level)
+    both = ndtr(raised) - 2.0 * owens_t(raised, np.sqrt((1.0 - shared) / (1.0 + shared)))
+    return np.maximum(both, 0.0) ** pairs
 
 
 def lazy_scores(modulus: int, pairs: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ def _start(problem: MultiIndex) -> np.ndarray:
 
 def _path(problem: MultiIndex, begin: np.ndarray, times: np.ndarray, scramble: int) -> np.ndarray:
     k, points = problem.directions, frozen_points(problem.directions, scramble)
-    drift = _drift(problem.target.function, problem.loss.slope)
+    drift = drift_of(problem.target.function, problem.loss.slope)
     scale, step = problem.target.noise**0.5, problem.step
 
     def rate(t: float, flat: np.ndarray) -> np.ndarray:
@@ -117,7 +117,8 @@ def frozen_points(k: int, scramble: int, count: int = POINTS) -> Points:
 
 
 @lru_cache(maxsize=64)
-def _drift(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def drift_of(link: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    r"""$\dot M$ as a function of $M$ (k, k), the `Points`, the deviation of the label noise and the step."""
     student = jax.vmap(jax.value_and_grad(lambda s: link(s, 0.0)))
 
     @jax.jit

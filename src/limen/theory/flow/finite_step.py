@@ -11,7 +11,7 @@ from limen.problem.algorithms import beyond_plain, constant_step
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.flow.history import History
-from limen.theory.flow.kernels import KernelEquations, Kernels, Row, empty_row, store
+from limen.theory.flow.kernels import KernelEquations, Kernels, Row, collective, empty_row, store
 from limen.theory.flow.model import GaussianModel, gaussian_model
 from limen.theory.flow.model import refuses as model_refuses
 from limen.theory.flow.observables import mean_correlation
@@ -77,8 +77,8 @@ def descend(model: GaussianModel, step: float, steps: int) -> History:
     r"""The history of `steps` steps of size $\eta$ = `step`, in the time of gradient flow."""
     history = History(model, steps + 1)
     row = empty_row(model.groups, model.latents, 1)
-    row.relative_c[:, 0] = history.relative_c[:, 0, 0]
-    row.collective_c[:, 0] = history.collective_c[: model.groups, : model.groups]
+    row.relative_c[:, 0] = history.relative[0, :, 0, 0]
+    row.collective_c[:, 0] = history.collective[0, : model.groups, : model.groups]
     row.second_layer[:], row.overlap[:] = model.second_layer, model.overlap
     history.count = 0
     with np.errstate(all="ignore"):
@@ -95,16 +95,16 @@ def _step(history: History, kernels: Kernels, step: float) -> Row:
     groups, size, root = model.groups, length * history.model.groups, np.sqrt(model.sizes)
     row = empty_row(groups, model.latents, length + 1)
     for g in model.several:
-        before_c, before_r = history.relative_c[g, :length, :length], history.relative_r[g, :length, :length]
-        mr, mc = step * kernels.own_mr[g], step * kernels.own_mc[g]
+        before_c, before_r = history.relative[:, g, :length, :length]
+        mc, mr = step * kernels.memory[:, g]
         row.relative_c[g, :length] = before_c[-1] - mr @ before_c + before_r @ mc
         row.relative_r[g, :length] = before_r[-1] - mr @ before_r
         row.relative_r[g, length - 1] += step
         row.relative_c[g, length] = (
             row.relative_c[g, length - 1] - mr @ row.relative_c[g, :length] + mc @ row.relative_r[g, :length]
         )
-    before_c, before_r = history.collective_c[:size, :size], history.collective_r[:size, :size]
-    mr, mc = step * kernels.all_mr.reshape(groups, size), step * kernels.all_mc.reshape(groups, size)
+    before_c, before_r = history.collective[:, :size, :size]
+    mc, mr = step * collective(kernels.memory, groups).reshape(2, groups, size)
     drive, overlaps = step * kernels.force * root[:, None], history.overlap[:length] * root[:, None]
     along = overlaps.reshape(size, -1)
     correlation = before_c[size - groups :] - mr @ before_c + mc @ before_r.T + drive @ along.T

@@ -3,6 +3,7 @@
 import numpy as np
 
 from limen.theory.flow.model import GaussianModel
+from limen.theory.flow.modes import Modes
 
 
 class History:
@@ -14,9 +15,9 @@ class History:
     $X_{2,g}=X_{d,g}-X_{o,gg}$, the collective one $\hat X_{gh}=\delta_{gh}X_{2,g}+\sqrt{n_gn_h}X_{o,gh}$, and products
     over neurons are products of modes. Shapes, with N the capacity and G groups:
 
-    `relative_c`, `relative_r` (G, N, N): correlation and response of the differences within a group;
-    `collective_c`, `collective_r` (N G, N G): of the sums over groups, time outside, group inside;
-    `residual_c`, `residual_r`, `source` (N, N): $C_A$, $R_A$ and $\Sigma_C$ of a sample's residual;
+    `relative` (2, G, N, N): correlation and response of the differences within a group;
+    `collective` (2, N G, N G): of the sums over groups, time outside, group inside;
+    `residual` (2, N, N): $C_A$ and $R_A$ of a sample's residual, `source` (N, N): its $\Sigma_C$;
     `second_layer` (N, G), `overlap` (N, G, k), `multiplier` (N, G), `rho` (N,), `part` (N,): $a,v,\nu,\int R_A$ and
     $\frac1m\sum_jn_ja_j\hat\varphi(v_j)$.
     """
@@ -25,12 +26,10 @@ class History:
         groups, latents = model.overlap.shape
         self.model, self.count, self.capacity = model, 0, capacity
         self.time = np.zeros(capacity)
-        self.relative_c = np.zeros((groups, capacity, capacity))
-        self.relative_r = np.zeros((groups, capacity, capacity))
-        self.collective_c = np.zeros((capacity * groups, capacity * groups))
-        self.collective_r = np.zeros((capacity * groups, capacity * groups))
-        self.residual_c = np.zeros((capacity, capacity))
-        self.residual_r = np.zeros((capacity, capacity))
+        self.modes = Modes(model.sizes)
+        self.relative = np.zeros((2, groups, capacity, capacity))
+        self.collective = np.zeros((2, capacity * groups, capacity * groups))
+        self.residual = np.zeros((2, capacity, capacity))
         self.source = np.zeros((capacity, capacity))
         self.second_layer = np.zeros((capacity, groups))
         self.overlap = np.zeros((capacity, groups, latents))
@@ -43,19 +42,19 @@ class History:
         model, groups = self.model, self.model.groups
         own, mutual = 1.0, model.gram
         relative = own - np.diagonal(mutual)
-        self.relative_c[:, 0, 0] = np.where(model.sizes > 1, relative, 0.0)
+        self.relative[0, :, 0, 0] = np.where(model.sizes > 1, relative, 0.0)
         root = np.sqrt(model.sizes)
         collective = np.outer(root, root) * mutual
         np.fill_diagonal(collective, own + (model.sizes - 1) * np.diagonal(mutual))
-        self.collective_c[:groups, :groups] = collective
+        self.collective[0, :groups, :groups] = collective
         self.second_layer[0], self.overlap[0] = model.second_layer, model.overlap
-        self.residual_r[0, 0] = self.rho[0] = 1.0
+        self.residual[1, 0, 0] = self.rho[0] = 1.0
         self.part[0] = model.fractions @ (model.second_layer * model.link.value(model.overlap))
         total = np.outer(model.sizes * model.second_layer, model.sizes * model.second_layer) / model.width**2
         squares = model.sizes * model.second_layer**2 / model.width**2
         dual_own, dual_mutual = model.dual(np.ones(groups))[0], model.dual(mutual.ravel())[0].reshape(groups, groups)
         power = (total * dual_mutual).sum() + (squares * (dual_own - np.diagonal(dual_mutual))).sum()
-        self.source[0, 0] = self.residual_c[0, 0] = model.label_power - 2 * self.part[0] + power
+        self.source[0, 0] = self.residual[0, 0, 0] = model.label_power - 2 * self.part[0] + power
         self.count = 1
 
     def reserve(self) -> None:
@@ -67,20 +66,19 @@ class History:
         for name in ("time", "second_layer", "overlap", "multiplier", "rho", "part"):
             values = getattr(self, name)
             setattr(self, name, np.concatenate([values, np.zeros_like(values)]))
-        for name in ("relative_c", "relative_r", "residual_c", "residual_r", "source"):
+        for name in ("relative", "residual", "source"):
             values = getattr(self, name)
             grown = np.zeros((*values.shape[:-2], new, new))
             grown[..., :old, :old] = values
             setattr(self, name, grown)
-        for name in ("collective_c", "collective_r"):
-            grown = np.zeros((new * groups, new * groups))
-            grown[: old * groups, : old * groups] = getattr(self, name)
-            setattr(self, name, grown)
+        grown = np.zeros((2, new * groups, new * groups))
+        grown[:, : old * groups, : old * groups] = self.collective
+        self.collective = grown
 
     @property
     def train_loss(self) -> np.ndarray:
         r"""$\frac12C_A(t,t)$ at the nodes."""
-        return 0.5 * np.diagonal(self.residual_c)[: self.count]
+        return 0.5 * np.diagonal(self.residual[0])[: self.count]
 
     @property
     def test_loss(self) -> np.ndarray:
@@ -91,17 +89,17 @@ class History:
     def gram(self) -> np.ndarray:
         """Overlap of two different neurons of two groups at equal times, (n, G, G); 1 for a group of one neuron."""
         groups, n = self.model.groups, self.count
-        blocks = self.collective_c[: n * groups, : n * groups].reshape(n, groups, n, groups)
+        blocks = self.collective[0, : n * groups, : n * groups].reshape(n, groups, n, groups)
         equal = np.einsum("igih->igh", blocks).copy()
         diagonal = np.arange(groups)
-        equal[:, diagonal, diagonal] -= np.einsum("gii->ig", self.relative_c[:, :n, :n])
+        equal[:, diagonal, diagonal] -= np.einsum("gii->ig", self.relative[0, :, :n, :n])
         return equal / np.sqrt(np.outer(self.model.sizes, self.model.sizes))
 
     @property
     def own_correlation(self) -> np.ndarray:
         """Overlap of a neuron with itself at another time, (G, n, n)."""
         groups, n, sizes = self.model.groups, self.count, self.model.sizes
-        blocks = self.collective_c[: n * groups, : n * groups].reshape(n, groups, n, groups)
+        blocks = self.collective[0, : n * groups, : n * groups].reshape(n, groups, n, groups)
         collective = np.einsum("igjg->gij", blocks)
         share = (1.0 / sizes)[:, None, None]
-        return share * collective + (1.0 - share) * self.relative_c[:, :n, :n]
+        return share * collective + (1.0 - share) * self.relative[0, :, :n, :n]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from limen.theory.flow.history import History
-from limen.theory.flow.kernels import Row, empty_row, store
+from limen.theory.flow.kernels import Row, collective, empty_row, store
 from limen.theory.flow.model import GaussianModel
 from limen.theory.flow.row import RowEquations, solve_row
 
@@ -51,41 +51,36 @@ def add_row(history: History, time: float) -> int | None:
 def _guess(history: History, time: float) -> Row:
     """Extrapolation through the last three rows: at fixed times for what is smooth, along diagonals for responses."""
     model, n = history.model, history.count
-    groups, length = model.groups, n + 1
-    row = empty_row(groups, model.latents, length)
-    depth = min(n, 3)
+    groups, depth = model.groups, min(n, 3)
+    row = empty_row(groups, model.latents, n + 1)
     weights = _extrapolation(history.time[n - depth : n], time)
-    relative, collective = row.relative_c[:, :n], row.collective_c[:, :n]
+    recent = slice(n - depth, n)
+    correlations, responses = collective(row.modes, groups)
+    blocks = history.collective[:, : n * groups, : n * groups].reshape(2, n, groups, n, groups)
+    row.relative_c[:, :n] = weights @ history.relative[0, :, recent, :n]
+    correlations[:, :n] = np.tensordot(weights, blocks[0, recent], 1)
+    row.second_layer[:] = weights @ history.second_layer[recent]
+    row.overlap[:] = np.tensordot(weights, history.overlap[recent], 1)
     for back, weight in zip(range(n - depth, n), weights, strict=True):
-        relative += weight * history.relative_c[:, back, :n]
-        rows = slice(back * groups, (back + 1) * groups)
-        collective += weight * history.collective_c[rows, : n * groups].reshape(groups, n, groups)
-        row.second_layer[:] += weight * history.second_layer[back]
-        row.overlap[:] += weight * history.overlap[back]
-    last = slice((n - 1) * groups, n * groups)
-    row.relative_c[:, n] = history.relative_c[:, n - 1, n - 1]
-    row.collective_c[:, n] = history.collective_c[last, last]
+        row.relative_c[:, n] += weight * history.relative[0, :, back, back]
+        correlations[:, n] += weight * blocks[0, back, :, back]
     if n < 3:
         step = time - history.time[n - 1]
         row.relative_r[model.several, n] = step
-        row.collective_r[:, n] = step * np.eye(groups)
+        responses[:, n] = step * np.eye(groups)
         return row
     # Response entries carry the width of their cell: extrapolate them in units of it.
     steps = np.diff(np.append(history.time[:n], time))
     grow_one = steps[1:] / steps[:-1]
-    one = history.relative_r[:, n - 1, 1:n] * grow_one
-    two = history.relative_r[:, n - 2, 1 : n - 1] * (grow_one[:-1] * grow_one[1:])
-    row.relative_r[:, 2:] = 2.0 * one
-    row.relative_r[:, 3:] -= two
-    row.relative_r[:, 2] -= one[:, 0]
-    blocks_one = history.collective_r[last, : n * groups].reshape(groups, n, groups)[:, 1:]
-    before = slice((n - 2) * groups, (n - 1) * groups)
-    blocks_two = history.collective_r[before, : n * groups].reshape(groups, n, groups)[:, 1 : n - 1]
-    row.collective_r[:, 2:] = 2.0 * blocks_one * grow_one[:, None]
-    row.collective_r[:, 3:] -= blocks_two * (grow_one[:-1] * grow_one[1:])[:, None]
-    row.collective_r[:, 2] -= blocks_one[:, 0] * grow_one[0]
-    row.relative_r[:, 1] = history.relative_r[:, n - 1, 1]
-    row.collective_r[:, 1] = blocks_one[:, 0]
+    grow_two = grow_one[:-1] * grow_one[1:]
+    for found, one, two in (
+        (row.relative_r, history.relative[1, :, n - 1, 1:n], history.relative[1, :, n - 2, 1 : n - 1]),
+        (responses.swapaxes(1, 2), blocks[1, n - 1, :, 1:].swapaxes(1, 2), blocks[1, n - 2, :, 1:-1].swapaxes(1, 2)),
+    ):
+        found[..., 1] = one[..., 0]
+        found[..., 2:] = 2.0 * one * grow_one
+        found[..., 3:] -= two * grow_two
+        found[..., 2] -= one[..., 0] * grow_one[0]
     return row
 
 
@@ -201,12 +196,12 @@ def _missed(history: History) -> float:
     groups, error = history.model.groups, 0.0
     for g, share in enumerate(1.0 / history.model.sizes):
         columns = slice(g, (n - 1) * groups, groups)
-        collective = bend(history.collective_c[g::groups, columns])
-        relative = bend(history.relative_c[g, :, : n - 1])
+        collective = bend(history.collective[0, g::groups, columns])
+        relative = bend(history.relative[0, g, :, : n - 1])
         error = max(error, float((share * collective + (1.0 - share) * relative).max(initial=0.0)))
     error = max(error, float((bend(history.second_layer) / (1.0 + np.abs(history.second_layer[n]))).max()))
     error = max(error, float(bend(history.overlap).max(initial=0.0)))
-    losses = np.diagonal(history.residual_c)[: n + 1]
+    losses = np.diagonal(history.residual[0])[: n + 1]
     relative = float(bend(losses)) / (abs(float(losses[n])) + 1e-300)
     # A small overlap that grows is leaving a saddle, which longer implicit steps would take for stable.
     before, now = np.abs(history.overlap[n - 1]), np.abs(history.overlap[n])

@@ -30,24 +30,27 @@ class LinkOverlap:
 
     def __init__(self, powers: np.ndarray, coefficients: np.ndarray, truncation: float = 0.0) -> None:
         kept = coefficients != 0.0
-        self._powers, self._coefficients, self.truncation = powers[kept], coefficients[kept], truncation
+        self.truncation = truncation
+        latents = powers.shape[1]
+        # The function, then its derivative by every latent: all are sums of monomials.
+        down = np.concatenate([np.zeros((1, latents), int), np.eye(latents, dtype=int)])[:, None, :]
+        self._powers = np.maximum(powers[kept] - down, 0)
+        self._coefficients = coefficients[kept] * np.where(down.any(-1), (powers[kept] * down).sum(-1), 1)
 
     def value(self, overlap: np.ndarray) -> np.ndarray:
         r"""$\hat\varphi(v_g)$ for `overlap` (G, k), shape (G,)."""
-        return self._monomials(overlap) @ self._coefficients
+        return self.with_slope(overlap)[0]
 
     def slope(self, overlap: np.ndarray) -> np.ndarray:
         r"""$\nabla\hat\varphi(v_g)$, shape (G, k)."""
-        slopes = np.empty_like(overlap)
-        for r in range(overlap.shape[1]):
-            lowered = self._powers.copy()
-            lowered[:, r] = np.maximum(lowered[:, r] - 1, 0)
-            monomials = (overlap[:, None, :] ** lowered).prod(axis=2)
-            slopes[:, r] = monomials @ (self._coefficients * self._powers[:, r])
-        return slopes
+        return self.with_slope(overlap)[1]
 
-    def _monomials(self, overlap: np.ndarray) -> np.ndarray:
-        return (overlap[:, None, :] ** self._powers).prod(axis=2)
+    def with_slope(self, overlap: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both at once."""
+        monomials = overlap[:, None, None, :] ** self._powers
+        monomials = monomials[..., 0] if overlap.shape[1] == 1 else monomials.prod(axis=3)
+        both = (monomials * self._coefficients).sum(axis=2)
+        return both[:, 0], both[:, 1:]
 
 
 def link_overlap(target: Target, activation: np.ndarray) -> LinkOverlap:

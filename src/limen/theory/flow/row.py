@@ -1,9 +1,11 @@
 """One row of the two-time equations: every kernel between the newest time and all times before it."""
 
+from math import isfinite
+
 import numpy as np
 
 from limen.theory.flow.history import History
-from limen.theory.flow.kernels import KernelEquations, Kernels, Row, empty_row
+from limen.theory.flow.kernels import KernelEquations, Kernels, Row, collective, empty_row
 from limen.theory.flow.long_times.anderson import Anderson
 
 # A row is solved to this part of the train loss, within bounds.
@@ -25,76 +27,80 @@ class RowEquations:
 
     def __init__(self, history: History, formula: tuple[float, float, float], time: float) -> None:
         decay, groups = history.model.decay, history.model.groups
-        self.relative_rate, self.collective_rate = (np.zeros(groups), np.zeros((groups, groups)))
-        self.second_rate = 0.0
+        # What the newest values are multiplied with, but for memory and multiplier.
+        b0 = self.second_rate = formula[0]
+        self.relative_rate, self.collective_rate = np.full(groups, b0), b0 * np.eye(groups)
         if decay is not None:
-            self.relative_rate, self.collective_rate = decay.modes(time)
-            self.second_rate = decay.second_layer(time)
-        self.history, self.formula, self.n = history, formula, history.count
+            relative_rate, collective_rate = decay.modes(time)
+            self.relative_rate += relative_rate
+            self.collective_rate += collective_rate
+            self.second_rate = b0 + decay.second_layer(time)
+        self.history, self.n = history, history.count
         self.kernel_equations = KernelEquations(history, self.n)
         self.kernels: Kernels | None = None
         self.multiplier = history.multiplier[self.n - 1].copy()
+        self._remember(formula)
+
+    def _remember(self, formula: tuple[float, float, float]) -> None:
+        """What does not change while the row is iterated: the rows before it, and their part in the derivative."""
+        history, model, n = self.history, self.history.model, self.n
+        groups, root = model.groups, np.sqrt(model.sizes)[:, None]
+        earlier = max(n - 2, 0)  # b2 is zero where there is no second row before this one
+        _, b1, b2 = formula
+        self.ends = b1, b2
+        self.root, size = root, n * groups
+        self.relative, self.collective = history.relative[:, :, :n, :n], history.collective[:, :size, :size]
+        overlaps = history.overlap[:n] * root
+        self.along = overlaps.reshape(size, -1)
+        self.relative_behind = -b1 * self.relative[:, :, n - 1] - b2 * self.relative[:, :, earlier]
+        one, two = slice((n - 1) * groups, size), slice(earlier * groups, (earlier + 1) * groups)
+        self.collective_behind = -b1 * self.collective[:, one] - b2 * self.collective[:, two]
+        self.overlap_behind = -b1 * overlaps[n - 1] - b2 * overlaps[earlier]
+        self.second_layer_behind = -b1 * history.second_layer[n - 1] - b2 * history.second_layer[earlier]
 
     def image(self, row: Row) -> Row:
         """The right-hand sides at `row`; `kernels` and `multiplier` are left as they were found there."""
-        history, model, n = self.history, self.history.model, self.n
-        b0, b1, b2 = self.formula
+        model = self.history.model
         self.kernels = kernels = self.kernel_equations(row)
         found = self._advance(kernels)
         found.second_layer[:] = model.second_layer
         if model.trained:
-            behind = -b1 * history.second_layer[n - 1] - b2 * history.second_layer[max(n - 2, 0)]
-            implicit = behind + kernels.pull + kernels.stiffness * row.second_layer
-            found.second_layer[:] = implicit / (b0 + kernels.stiffness + self.second_rate)
+            implicit = self.second_layer_behind + kernels.pull + kernels.stiffness * row.second_layer
+            found.second_layer[:] = implicit / (kernels.stiffness + self.second_rate)
         return found
 
     def _advance(self, kernels: Kernels) -> Row:
-        own_mr, all_mr, own_mc, all_mc = kernels.own_mr, kernels.all_mr, kernels.own_mc, kernels.all_mc
-        history, model, n = self.history, self.history.model, self.n
-        groups, root, (b0, b1, b2) = model.groups, np.sqrt(model.sizes), self.formula
+        model, n, root = self.history.model, self.n, self.root
+        groups, memory, (b1, b2), earlier = model.groups, kernels.memory, self.ends, max(n - 2, 0)
         found = empty_row(groups, model.latents, n + 1)
         # Right-hand sides with all times before n, still to be divided by D.
-        own_c, own_r = np.zeros((groups, n)), np.zeros((groups, n))
-        own_last = np.zeros(groups)
-        earlier = max(n - 2, 0)  # b2 is zero where there is no second row before this one
+        own, own_last = {}, np.zeros(groups)
         for g in model.several:
-            before_c, before_r = history.relative_c[g, :n, :n], history.relative_r[g, :n, :n]
-            mr, mc = own_mr[g, :n], own_mc[g, :n]
-            own_c[g] = before_r @ mc - mr @ before_c - b1 * before_c[n - 1] - b2 * before_c[earlier]
-            own_r[g] = -(mr @ before_r) - b1 * before_r[n - 1] - b2 * before_r[earlier]
-            own_last[g] = mc @ own_r[g] + own_mc[g, n] - mr @ own_c[g] - b1 * own_c[g, n - 1] - b2 * own_c[g, earlier]
-        size, one, two = (
-            n * groups,
-            slice((n - 1) * groups, n * groups),
-            slice(earlier * groups, (earlier + 1) * groups),
-        )
-        before_c, before_r = history.collective_c[:size, :size], history.collective_r[:size, :size]
-        mr, mc = all_mr[:, :n].reshape(groups, size), all_mc[:, :n].reshape(groups, size)
-        overlaps, drive = history.overlap[:n] * root[:, None], kernels.force * root[:, None]
-        along = overlaps.reshape(size, -1)
-        all_c = mc @ before_r.T - mr @ before_c - b1 * before_c[one] - b2 * before_c[two] + drive @ along.T
-        all_r = -(mr @ before_r) - b1 * before_r[one] - b2 * before_r[two]
-        toward = drive - mr @ along - b1 * overlaps[n - 1] - b2 * overlaps[earlier]
-        last = mc @ all_r.T + all_mc[:, n] - mr @ all_c.T + drive @ toward.T
-        last -= b1 * all_c[:, one].T + b2 * all_c[:, two].T
+            (mc, mr), before = memory[:, g, :n], self.relative[:, g]
+            own[g] = rows = self.relative_behind[:, g] - mr @ before
+            rows[0] += before[1] @ mc
+            own_last[g] = mc @ rows[1] + memory[0, g, n] - mr @ rows[0] - b1 * rows[0, n - 1] - b2 * rows[0, earlier]
+        every = collective(memory, groups)
+        mc, mr = every[:, :, :n].reshape(2, groups, n * groups)
+        drive, before = kernels.force * root, self.collective
+        rows = self.collective_behind - mr @ before
+        rows[0] += mc @ before[1].T + drive @ self.along.T
+        toward = drive - mr @ self.along + self.overlap_behind
+        last = mc @ rows[1].T + every[0, :, n] - mr @ rows[0].T + drive @ toward.T
+        last -= b1 * rows[0, :, (n - 1) * groups :].T + b2 * rows[0, :, earlier * groups : (earlier + 1) * groups].T
 
-        own_d = b0 + own_mr[:, n] + self.relative_rate
-        all_d = b0 * np.eye(groups) + all_mr[:, n] + self.collective_rate
+        own_d, all_d = self.relative_rate + memory[1, :groups, n], self.collective_rate + every[1, :, n]
         if model.spherical:
             self.multiplier = self._multiplier(own_d, all_d, own_last, last)
         own_d = own_d + self.multiplier
         inverse = np.linalg.inv(all_d + np.diag(self.multiplier)) if groups > 1 else 1.0 / (all_d + self.multiplier)
-        several = model.several
-        found.relative_c[several, :n] = own_c[several] / own_d[several, None]
-        found.relative_r[several, :n] = own_r[several] / own_d[several, None]
-        found.relative_r[several, n] = 1.0 / own_d[several]
-        found.relative_c[several, n] = own_last[several] / own_d[several] ** 2
-        found.collective_c[:, :n] = (inverse @ all_c).reshape(groups, n, groups)
-        found.collective_r[:, :n] = (inverse @ all_r).reshape(groups, n, groups)
-        found.collective_r[:, n] = inverse
-        corner = inverse @ last @ inverse.T
-        found.collective_c[:, n] = 0.5 * (corner + corner.T)
-        found.overlap[:] = (inverse @ toward) / root[:, None]
+        for g, rows_of_group in own.items():
+            np.divide(rows_of_group, own_d[g], out=found.modes[:, g, :n])
+            found.modes[:, g, n] = own_last[g] / own_d[g] ** 2, 1.0 / own_d[g]
+        both, corner = collective(found.modes, groups), inverse @ last @ inverse.T
+        both[:, :, :n] = (inverse @ rows).reshape(2, groups, n, groups)
+        both[0, :, n], both[1, :, n] = 0.5 * (corner + corner.T), inverse
+        found.overlap[:] = (inverse @ toward) / root
         return found
 
     def _multiplier(self, own_d: np.ndarray, all_d: np.ndarray, own_last: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -135,28 +141,25 @@ def _one_multiplier(nu: float, own_d: float, all_d: float, own_last: float, last
 def solve_row(equations: RowEquations, guess: Row) -> tuple[Row, int] | None:
     """The row and the number of iterations, or None when the iteration does not converge."""
     groups, latents = guess.overlap.shape
-    length = guess.relative_c.shape[1]
     accelerator = Anderson(guess.vector.size)
     point = guess
     # Responses carry the width of a cell; correlations, second layer and overlaps are of order one.
-    weight = empty_row(groups, latents, length)
-    weight.vector[:] = 1.0
-    largest = max(float(np.abs(guess.relative_r).max()), float(np.abs(guess.collective_r).max()), 1e-300)
-    weight.relative_r[:] = weight.collective_r[:] = 1.0 / largest
-    weight.collective_c[:] = 1.0 / equations.kernel_equations.root
-    weight.second_layer[:] = 1.0 / (1.0 + np.abs(guess.second_layer))
-    best = np.inf
+    weights = Row(np.ones_like(guess.vector), groups, latents)
+    weights.modes[1] = 1.0 / max(float(np.abs(guess.modes[1]).max()), 1e-300)
+    weights.collective_c[:] = 1.0 / (equations.root * equations.root.T)[:, None, :]
+    weights.second_layer[:] = 1.0 / (1.0 + np.abs(guess.second_layer))
+    weight, best = weights.vector, np.inf
     tolerance = float(np.clip(ROW_TOLERANCE * equations.history.train_loss[-1], FINEST, COARSEST))
     with np.errstate(all="ignore"):
         for iteration in range(1, MOST_ITERATIONS + 1):
             image = equations.image(point)
-            change = float(np.abs((image.vector - point.vector) * weight.vector).max())
-            if not np.isfinite(change) or change > 1e3 * max(best, 1.0):
+            residual = image.vector - point.vector
+            residual *= weight
+            change = float(np.abs(residual).max())
+            if not isfinite(change) or change > 1e3 * max(best, 1.0):
                 return None
             if change < tolerance:
                 return image, iteration
             best = min(best, change)
-            following = empty_row(groups, latents, length)
-            following.vector[:] = accelerator.next(point.vector, image.vector, weight.vector)
-            point = following
+            point = Row(accelerator.next(image.vector, residual), groups, latents)
     return None

@@ -19,31 +19,30 @@ class PowerSeries:
         if self.coefficients.size == 0:
             self.coefficients = np.zeros(1)
         self._table = None if self.coefficients.size <= LONGEST_DIRECT + 1 else _taylor_table(self.coefficients)
-        k = np.arange(self.coefficients.size)
-        self._first = (k * self.coefficients)[1:]
-        self._second = (k * (k - 1) * self.coefficients)[2:]
+        # Columns of the series of h, h', h''.
+        self._columns = _derivatives(self.coefficients)
 
-    def __call__(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """$h(q)$, $h'(q)$ and $h''(q)$."""
+    def __call__(self, q: np.ndarray) -> np.ndarray:
+        """$h(q)$, $h'(q)$ and $h''(q)$, shape (3, *q.shape)."""
         if self._table is None:
-            return _horner(self.coefficients, q), _horner(self._first, q), _horner(self._second, q)
+            return _horner(self._columns.reshape(-1, 3, *(1,) * q.ndim), q)
         cell = np.clip(np.rint((q + 1.0) * (CELLS / 2)), 0, CELLS).astype(np.intp)
-        x = q - (cell * (2.0 / CELLS) - 1.0)
-        c = self._table[:, cell]
-        value, slope, bend = c[ORDER], ORDER * c[ORDER], ORDER * (ORDER - 1) * c[ORDER]
-        for k in range(ORDER - 1, -1, -1):
-            value = value * x + c[k]
-            if k >= 1:
-                slope = slope * x + k * c[k]
-            if k >= 2:
-                bend = bend * x + k * (k - 1) * c[k]
-        return value, slope, bend
+        return _horner(self._table[:, :, cell], q - (cell * (2.0 / CELLS) - 1.0))
+
+
+def _derivatives(coefficients: np.ndarray) -> np.ndarray:
+    """The coefficients (K, ...) of a series and of its first two derivatives, shape (K, 3, ...)."""
+    k = np.arange(coefficients.shape[0]).reshape(-1, *(1,) * (coefficients.ndim - 1))
+    found = np.zeros((coefficients.shape[0], 3, *coefficients.shape[1:]))
+    found[:, 0] = coefficients
+    found[:-1, 1] = (k * coefficients)[1:]
+    found[:-2, 2] = (k * (k - 1) * coefficients)[2:]
+    return found
 
 
 def _horner(coefficients: np.ndarray, q: np.ndarray) -> np.ndarray:
-    if coefficients.size == 0:
-        return np.zeros_like(q)
-    total = np.full_like(q, coefficients[-1])
+    """The sum of `coefficients` (K, ...) times powers of q."""
+    total = coefficients[-1] + 0.0 * q
     for c in coefficients[-2::-1]:
         total *= q
         total += c
@@ -51,9 +50,10 @@ def _horner(coefficients: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _taylor_table(coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients around every point, of the series and of its derivatives: (ORDER + 1, 3, CELLS + 1)."""
     points = np.linspace(-1.0, 1.0, CELLS + 1)
     rows, current = [], coefficients
     for order in range(ORDER + 1):
         rows.append(_horner(current, points))
         current = np.arange(1, current.size) * current[1:] / (order + 1)
-    return np.array(rows)
+    return _derivatives(np.array(rows))

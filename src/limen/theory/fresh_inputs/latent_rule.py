@@ -3,7 +3,8 @@ r"""Points and weights for $E[h\,g]$, $h$ a fixed link of several latent coordin
 Two coordinates: nested panels. For every value of the second coordinate the first is cut by bisection wherever $h$
 bends or jumps, and the second wherever the inner integrals do; a jump along an oblique line is met exactly. Three to
 five: products of Gauss rules where all bends lie across the axes. Else sets of scrambled Sobol points with exact second
-moments. The noise inside a link counts as a coordinate.
+moments. The noise inside a link counts as a coordinate. Where $g$ is a smooth function on the scale of the coordinates
+themselves, a product of Gauss rules does for two coordinates too (`coarse_rule`).
 """
 
 from functools import lru_cache
@@ -25,6 +26,8 @@ NARROW = 0.03
 LOG2_POINTS, SETS = 14, 4
 # Of a product of rules along the axes: at most this many points, those of less than this part of the largest left out.
 MOST_POINTS, NEGLIGIBLE = 6e5, 1e-13
+# Two coordinates, g with Hermite coefficients that fall geometrically: points on a piece, and the accuracy asked of h.
+COARSE_ORDER, COARSE_ACCURACY = 48, 1e-7
 
 
 class LatentRule(NamedTuple):
@@ -52,6 +55,20 @@ def latent_rule(target: Target) -> LatentRule:
         if np.prod(np.multiply(orders, pieces, dtype=float)) <= MOST_POINTS:
             return _product(target, axes, orders)
     return _sobol(target, size)
+
+
+@lru_cache(maxsize=32)
+def coarse_rule(target: Target) -> LatentRule | None:
+    r"""A product of two Gauss rules of 48 points on each piece of an axis, or None where $h$ is not one for it.
+
+    For $g$ of Hermite coefficients below $\rho^n$: the product is exact up to the degree 95, the error is some
+    $\rho^{96}$. That $h$ itself is integrated is asked of its square.
+    """
+    axes = target.axis_breakpoints
+    if target.latents + int(target.uses_inner_noise) != 2 or axes is None:
+        return None
+    rule = _product(target, axes, [COARSE_ORDER] * 2)
+    return rule if rule.error < COARSE_ACCURACY else None
 
 
 def _order(size: int, pieces: int) -> int:

@@ -22,11 +22,16 @@ from limen.precision import in_double
 from limen.problem import Activation, Target, TwoLayer
 from limen.problem.spec import InputError
 from limen.theory.fresh_inputs.field_pairs import Fields, PairMean, pair_means
-from limen.theory.fresh_inputs.latent_rule import latent_rule, whitened
+from limen.theory.fresh_inputs.hermite_rule import hermite_rule
+from limen.theory.fresh_inputs.latent_rule import LatentRule, coarse_rule, latent_rule, whitened
 from limen.theory.fresh_inputs.smoothed_activation import smoothed_means
 
-# Pairs of neurons times times above which the pairs are averaged over frozen points instead, all at once.
+# Pairs of neurons times times above which the pairs are averaged by Hermite series or frozen points, all at once.
 MOST_PAIRS = 6000
+# Hermite series whose tail is below this part of the sum are taken; numbers held at once.
+SERIES_TAIL, SERIES_ENTRIES = 1e-7, 1 << 22
+# The part of a field's variance that the latent coordinates have, up to which its mean is smooth in them.
+SMOOTH_SHARE = 0.6
 MOST_KINKS = 24
 SETS, LOG2_POINTS = 4, 14
 NOISE_REACH, NOISE_STEP = 8.0, 0.4
@@ -130,16 +135,25 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, bias:
             max(link.reach, neuron.reach),
         )
         return PairMean(found.value.reshape(times, m), found.error.reshape(times, m))
-    rule = latent_rule(target)
     directions = overlap.reshape(times * m, k)
-    rest = np.sqrt(np.maximum(variance - np.sum(directions**2, axis=1), 0.0))
-    found = smoothed_means(
-        network.activation, neuron.kinks, neuron.reach, rest, shifts, directions, rule.points[:, :, :k],
-        rule.weights * rule.labels,
-    )  # fmt: skip
-    value = found.mean(axis=1)
-    error = _between(found.T) + rule.error * np.abs(value)
-    return PairMean(value.reshape(times, m), error.reshape(times, m))
+    known = np.sum(directions**2, axis=1)
+    rest = np.sqrt(np.maximum(variance - known, 0.0))
+
+    def means(rule: LatentRule, which: np.ndarray, coarse: bool) -> tuple[np.ndarray, np.ndarray]:
+        found = smoothed_means(
+            network.activation, neuron.kinks, neuron.reach, rest[which], shifts[which], directions[which],
+            rule.points[:, :, :k], rule.weights * rule.labels, coarse,
+        )  # fmt: skip
+        value = found.mean(axis=1)
+        return value, _between(found.T) + rule.error * np.abs(value)
+
+    coarse, found = coarse_rule(target), np.empty((2, times * m))
+    smooth = (known <= SMOOTH_SHARE * variance) & (coarse is not None)
+    if coarse is not None and smooth.any():
+        found[:, smooth] = means(coarse, smooth, True)
+    if not smooth.all():
+        found[:, ~smooth] = means(latent_rule(target), ~smooth, False)
+    return PairMean(*found.reshape(2, times, m))
 
 
 def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:
@@ -158,7 +172,8 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, b
         means = covariance_dual(network.activation, variance[:, first], variance[:, second], limited)
         return PairMean(np.sum(weights * means, axis=1), np.zeros(times))
     if first.size * times > MOST_PAIRS:
-        return _sampled_power(problem, gram, second_layer, bias)
+        series = None if shape_of(network.activation).kinks else _series_power(problem, gram, second_layer, bias)
+        return _sampled_power(problem, gram, second_layer, bias) if series is None else series
     size = np.sqrt(np.maximum(variance, SMALLEST))
     fields = Fields(
         size[:, first].ravel(),
@@ -171,6 +186,28 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, b
     found = pair_means(_product(network.activation.function), fields, shape.kinks, shape.kinks, shape.reach)
     value, error = (part.reshape(times, -1) for part in found)
     return PairMean(np.sum(weights * value, axis=1), np.sum(np.abs(weights) * error, axis=1))
+
+
+def _series_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean | None:
+    r"""$E f^2$ by $E[\sigma_i\sigma_j]=\sum_nc_n(i)c_n(j)\rho_{ij}^n$, or None where the tails, bounded by
+    $\big(\frac1m\sum_i|a_i|(E\sigma_i^2-\sum_nc_n(i)^2)^{1/2}\big)^2$, are too large."""
+    nodes, transform = hermite_rule()
+    m = problem.network.width
+    value, tail = np.zeros(len(gram)), np.zeros(len(gram))
+    together = max(1, SERIES_ENTRIES // (m * max(m, len(nodes))))
+    for part in (slice(begin, begin + together) for begin in range(0, len(gram), together)):
+        size = np.sqrt(np.maximum(np.einsum("tjj->tj", gram[part]), SMALLEST))
+        correlation = np.clip(gram[part] / (size[:, :, None] * size[:, None]), -1.0, 1.0)
+        fields, weights = size[:, :, None] * nodes + bias[part, :, None], second_layer[part] / m
+        answers = np.asarray(problem.network.activation.function(fields))
+        coefficients = answers @ transform
+        left = np.maximum(answers**2 @ transform[:, 0] - np.sum(coefficients**2, axis=2), 0.0)
+        tail[part] = np.sum(np.abs(weights) * np.sqrt(left), axis=1) ** 2
+        means = np.zeros_like(correlation)
+        for column in np.moveaxis(coefficients, 2, 0)[::-1]:
+            means = means * correlation + column[:, :, None] * column[:, None]
+        value[part] = np.einsum("ti,tij,tj->t", weights, means, weights)
+    return PairMean(value, tail) if (tail <= SERIES_TAIL * value).all() else None
 
 
 def _sampled_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:

@@ -10,13 +10,14 @@ from limen.gaussian.functions import as_function
 from limen.precision import in_double
 from limen.problem import Activation, InputError, Loss, Target
 from limen.problem.activations import as_activation
+from limen.theory.fresh_inputs.hermite_rule import hermite_rule
 from limen.theory.one_pass.populations.erf_population import ErfPopulation
 from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_points
 from limen.theory.one_pass.populations.hinge_population import HingePopulation
 from limen.theory.one_pass.populations.linear_population import LinearPopulation
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import CommitteeLink, FormulaLink, SampledPopulation
-from limen.theory.one_pass.populations.smooth_population import SmoothPopulation, hermite_rule
+from limen.theory.one_pass.populations.smooth_population import SmoothPopulation
 from limen.theory.one_pass.populations.square_population import SquarePopulation
 
 SQUARE = Loss(name="square")

@@ -54,7 +54,7 @@ class BenignOverfitting(Experiment):
     default_seeds: ClassVar[int] = 64
     compared: ClassVar[tuple[str, ...] | None] = ("excess_mse",)
     quick: ClassVar[dict[str, float]] = {"samples": 160}
-    quick_seeds: ClassVar[int] = 112
+    quick_seeds: ClassVar[int] = 160
 
     noise: float = Field(0.2, gt=0.0, le=100.0, description="variance σ² of the label noise")
     decay: float = Field(10.0, ge=2.0, le=50.0, description="length τ of the geometric decay of the eigenvalues")

@@ -16,6 +16,8 @@ from limen.result import Findings, Result
 from limen.simulation.kernel.networks.lazy_start import measured_start
 from limen.theory.kernel.tangent.lazy_constants import lazy_constants
 
+# Edges of a spectrum approach their limit as a power 2/3 of the size.
+EDGE_ORDER = 2.0 / 3.0
 COMPARED = ("sigma_min", "sigma_max", "distance", "scale_of_theorem")
 
 
@@ -33,7 +35,8 @@ class LazyConstantsExperiment(Experiment):
     What to see: measured starts on the lines. The theorem's bound $2r_0/\sigma_{\min}$ on how far the weights move is
     about three times the truth; the computable bound on $\Lambda$ is too large by $1+\sqrt\nu$ only; and still the
     theorem asks for a scale $\alpha$ of tens, where `lazy-training` is lazy at a few. What it gives away lies in
-    its condition. Sources: the lecture notes' Theorems 9.1 and 9.2; Bartlett, Montanari & Rakhlin 2021.
+    its condition. Edges of a spectrum are off by a part of order $d^{-2/3}$: the last scale by 5.0% of its range at
+    $d=100$, by 2.2% at 400. Sources: the lecture notes' Theorems 9.1 and 9.2; Bartlett, Montanari & Rakhlin 2021.
     """
 
     name: ClassVar[str] = "lazy-constants"
@@ -42,7 +45,7 @@ class LazyConstantsExperiment(Experiment):
     citations: ClassVar[tuple[str, ...]] = ("bartlett2021", "chizat2019")
     default_seeds: ClassVar[int] = 48
     compared: ClassVar[tuple[str, ...] | None] = COMPARED
-    quick: ClassVar[dict[str, Any]] = {"d": 100, "width": 200, "ratios": "0.1 0.4 0.8"}
+    quick: ClassVar[dict[str, Any]] = {"d": 400, "width": 400, "ratios": "0.1 0.4 0.8"}
     quick_seeds: ClassVar[int] = 48
 
     activation: Literal["tanh", "erf", "sigmoid"] = Field("tanh", description="activation σ, twice differentiable")
@@ -71,7 +74,8 @@ class LazyConstantsExperiment(Experiment):
         variables["lipschitz_bound"] = ("ratio", [one.lipschitz_bound * self.width**0.5 / self.d for one in found])
         # Where the condition fails, at this scale, there is no bound: the constant 2 r_0 / sigma_min is what is shown.
         variables["distance_bound"] = ("ratio", [2.0 * one.residual / one.sigma_min for one in found])
-        return Findings(xr.Dataset(variables, self._coords()), True, "exact as samples, dimension and width grow.")
+        dataset = xr.Dataset(variables, self._coords(), {"finite_size_order": EDGE_ORDER})
+        return Findings(dataset, True, "exact as samples, dimension and width grow.")
 
     def train(self, seed: int) -> Findings:
         found = [measured_start(self.activation, count, self.d, self.width, seed) for count in self.counts()]

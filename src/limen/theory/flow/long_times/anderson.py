@@ -1,5 +1,7 @@
 """Anderson acceleration of a fixed-point iteration."""
 
+from math import sqrt
+
 import numpy as np
 
 
@@ -13,27 +15,28 @@ class Anderson:
     def __init__(self, size: int, depth: int = 12) -> None:
         self._residuals = np.empty((depth, size))
         self._images = np.empty((depth, size))
-        self._gram = np.zeros((depth, depth))
+        # The normal equations are regularised: nearly parallel differences carry only rounding.
+        self._normal = np.zeros((depth, depth))
         self._depth, self._count = depth, 0
         self._last: tuple[np.ndarray, np.ndarray] | None = None
 
-    def next(self, point: np.ndarray, image: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The next point after `image` = g(`point`); residuals are measured times `weight`."""
-        residual = (image - point) * weight
+    def next(self, image: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """The next point after `image` $=g(x)$; `residual` is $g(x)-x$ times the weights it is measured with."""
         if self._last is None:
             self._last = residual, image
             return image
         slot = self._count % self._depth
-        self._residuals[slot] = residual - self._last[0]
-        self._images[slot] = image - self._last[1]
-        self._last = residual, image
         self._count += 1
         used = min(self._count, self._depth)
-        column = self._residuals[:used] @ self._residuals[slot]
-        self._gram[:used, slot] = self._gram[slot, :used] = column
-        gram = self._gram[:used, :used]
-        scale = np.sqrt(np.diagonal(gram)) + 1e-300
-        # The normal equations are regularised: nearly parallel differences carry only rounding.
-        normal = gram / np.outer(scale, scale) + 1e-12 * np.eye(used)
-        mix = np.linalg.solve(normal, (self._residuals[:used] @ residual) / scale) / scale
+        difference, step, residuals = self._residuals[slot], self._images[slot], self._residuals[:used]
+        np.subtract(residual, self._last[0], out=difference)
+        np.subtract(image, self._last[1], out=step)
+        # Both in units of the length of the difference, so that the normal equations have a diagonal of ones.
+        unit = 1.0 / (sqrt(difference @ difference) + 1e-300)
+        difference *= unit
+        step *= unit
+        self._last = residual, image
+        self._normal[:used, slot] = self._normal[slot, :used] = residuals @ difference
+        self._normal[slot, slot] += 1e-12
+        mix = np.linalg.solve(self._normal[:used, :used], residuals @ residual)
         return image - mix @ self._images[:used]

@@ -7,30 +7,18 @@ population-gradient part of the flow.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.gaussian.panels import normal_density
-from limen.gaussian.quadrature import weighted_hermite
+from limen.theory.fresh_inputs.hermite_rule import DEGREE
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population, radial, signed_readout
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
-DEGREE = 100
-# he_m times the root of the density is bounded, the other root ends the integrand at 12.
-REACH, STEP = 12.4, 0.05
 TINY = 1e-30
-
-
-@lru_cache(maxsize=1)
-def hermite_rule() -> tuple[np.ndarray, np.ndarray]:
-    r"""Trapezoid nodes (N,) and the matrix (N, degree + 1) that takes $\sigma(\sqrt q\xi)$ at them to $c_m(q)$."""
-    nodes = np.arange(-REACH, REACH + STEP / 2, STEP)
-    return nodes, STEP * (weighted_hermite(nodes, DEGREE) * np.sqrt(normal_density(nodes))).T
 
 
 class SmoothPopulation(Population):
