@@ -101,6 +101,13 @@ def whole(name: str, value: Any) -> int:
     return int(value)
 
 
+def power_of_two(name: str, value: Any) -> int:
+    """One power of two."""
+    if not _is_whole(value) or value < 1 or int(value) & (int(value) - 1):
+        raise InputError(f"{name} must be a power of two, got {value!r}.")
+    return int(value)
+
+
 def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """`8` means 0..7; a list or an array of whole numbers is taken as it is."""
     if isinstance(seeds, np.ndarray) and seeds.ndim == 1:

@@ -202,6 +202,10 @@ def test_a_kink_leaves_out_responses_only():
             "needs .* GB",
         ),
         (lambda: limen.thresholds.hessian(phase_retrieval(network=limen.network(1, "relu")), 3), "has a kink"),
+        (
+            lambda: limen.predict(phase_retrieval(), 5, d=320, seeds=2, paths=1000),
+            "paths must be a power of two, got 1000",
+        ),
     ],
 )
 def test_bad_input_is_a_sentence(call, words):

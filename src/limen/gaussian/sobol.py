@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from limen.checks import power_of_two
 from limen.problem.spec import InputError
 
 MOST_DIMENSIONS = 21201  # of the direction numbers that SciPy ships
@@ -29,8 +30,7 @@ def sobol_normals(count: int, dimension: int, seed: int = 0) -> np.ndarray:
     """
     from scipy.special import ndtri
 
-    if count < 1 or count & (count - 1):
-        raise InputError(f"count must be a power of two, got {count}.")
+    count = power_of_two("count", count)
     if not 1 <= dimension <= MOST_DIMENSIONS:
         raise InputError(f"dimension must be between 1 and {MOST_DIMENSIONS}, got {dimension}.")
     if count > 1 << BITS:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
 from limen.machine.memory import check_memory
@@ -72,7 +73,7 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     def bytes_of(count: int) -> float:
         return 24.0 * count * (steps * width + width + k + 4)
 
-    count = PATHS if paths is None else paths
+    count = PATHS if paths is None else power_of_two("paths", paths)
     check_memory("paths x steps x width", bytes_of(count), f"take fewer than {count} paths or {steps} steps")
 
     def medians(count: int) -> xr.Dataset:

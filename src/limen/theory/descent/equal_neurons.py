@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
 from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
-from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
+from limen.problem import GradientDescent, InputError, Network, OverlapStart, TwoLayer
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
 from limen.result import Findings
@@ -50,7 +51,7 @@ def groups_of(problem: TwoLayer) -> Groups | str:
         if problem.start.gram is not None:
             return "it starts neurons independently: a start with gram makes each of them different."
         overlap = overlap_matrix(problem.start, network.width, k)
-    rows = np.column_stack([network.per_neuron("second_layer"), network.per_neuron("bias"), overlap])
+    rows = np.column_stack([_of_neurons(network, "second_layer"), _of_neurons(network, "bias"), overlap])
     changes = np.flatnonzero(np.abs(np.diff(rows, axis=0)).max(axis=1, initial=0.0) > 0.0) + 1
     counts = np.diff(np.concatenate([[0], changes, [network.width]]))
     if len(counts) > MOST_GROUPS:
@@ -59,6 +60,11 @@ def groups_of(problem: TwoLayer) -> Groups | str:
             f"other, and these {network.width} neurons form {len(counts)}."
         )
     return Groups(tuple(int(count) for count in counts), overlap[np.concatenate([[0], changes])])
+
+
+def _of_neurons(network: Network, name: str) -> np.ndarray:
+    """`per_neuron` as an array; one number for all is not written out a million times."""
+    return np.broadcast_to(np.asarray(getattr(network, name), dtype=float), (network.width,))
 
 
 def refuses(problem: object) -> str | None:
@@ -103,7 +109,9 @@ def solve_decaying(
     steps, groups, width = int(grid[-1]), groups_of(problem), problem.network.width
     assert isinstance(groups, Groups)
     ladder = (width,) if width <= MOST_NEURONS else LADDER
-    count: int = 2 ** int(np.ceil(np.log2(PATH_NEURONS / ladder[-1]))) if paths is None else paths
+    count: int = (
+        2 ** int(np.ceil(np.log2(PATH_NEURONS / ladder[-1]))) if paths is None else power_of_two("paths", paths)
+    )
     shares = [np.array(groups.counts) * neurons / width for neurons in ladder]
     if not all(np.allclose(part, np.rint(part)) for part in shares):
         raise InputError(
@@ -142,7 +150,7 @@ def _with_neurons(problem: TwoLayer, groups: Groups, counts: tuple[int, ...]) ->
     network, algorithm = problem.network, problem.algorithm
     assert isinstance(algorithm, GradientDescent)
     own = {
-        name: tuple(float(x) for x in np.repeat(np.asarray(network.per_neuron(name))[ends], counts))
+        name: tuple(float(x) for x in np.repeat(_of_neurons(network, name)[ends], counts))
         for name in ("second_layer", "bias")
     }
     ratio = sum(counts) / network.width

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from limen.checks import seed_list, whole
+from limen.checks import power_of_two, seed_list, whole
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
 from limen.gaussian.starts.start_weights import start_overlaps
@@ -268,7 +268,7 @@ def _stray(problem: TwoLayer, steps: int, paths: int, seeds: Sequence[int]) -> f
 def checked_memory(problem: TwoLayer, steps: int, paths: int, eigenspaces: int = 1) -> float:
     """Bytes of one run: coordinates twice (float64 first), forces, and what a step needs; refused above 8 GB."""
     k, m = problem.target.latents, problem.network.width
-    needed = paths * (8.0 * eigenspaces * (k + 2 + m + m * steps) + 8.0 * m * steps + 40.0 * m)
+    needed = power_of_two("paths", paths) * (8.0 * eigenspaces * (k + 2 + m + m * steps) + 8.0 * m * steps + 40.0 * m)
     if needed > MOST_BYTES:
         raise InputError(
             f"paths x steps x width needs {needed / 1e9:.1f} GB, at most {MOST_BYTES / 1e9:g} are allowed: take fewer "

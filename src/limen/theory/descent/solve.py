@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.link import hard_subspace
 from limen.machine.memory import check_memory
@@ -216,7 +217,7 @@ def pinned_directions(problem: TwoLayer) -> np.ndarray:
 def checked_memory(problem: TwoLayer, steps: int, paths: int, spectrum: InputVariances) -> float:
     """Bytes a set will take; refused before they are spent."""
     k, m = problem.target.latents, problem.network.width
-    bytes_needed = memory_estimate(steps, m, paths, k, spectrum.values.size)
+    bytes_needed = memory_estimate(steps, m, power_of_two("paths", paths), k, spectrum.values.size)
     check_memory("paths x steps x width²", bytes_needed, f"take fewer than {paths} paths or {steps} steps")
     return bytes_needed
 
