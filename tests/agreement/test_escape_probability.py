@@ -58,7 +58,7 @@ def test_lines_are_read_back_and_what_is_missing_is_run(tmp_path, monkeypatch):
         monkeypatch.setattr(bench, name, pretended)
     for name, value in (("TRAININGS", {320: 4, 1280: 2}), ("UNLUCKY_TRAININGS", {320: 4, 1280: 2})):
         monkeypatch.setattr(bench, name, value)
-    for name in ("ROWS", "UNLUCKY_ROWS"):
+    for name in ("ROWS", "PLANTED_ROWS"):
         monkeypatch.setattr(bench, name, 2)
     bench.run(path)
     assert (320, [2, 3]) in asked and (320, [0, 1, 2, 3]) in asked
