@@ -90,7 +90,7 @@ def trained_escapes(problem: TwoLayer, d: int, seeds: Sequence[int]) -> np.ndarr
 def predicted_escapes(
     problem: TwoLayer, d: int, rows: Sequence[int], planted: Planted = THEORIES["theory"]
 ) -> np.ndarray:
-    """Escape times of a set of runs of the theory, or of one with a planted error."""
+    """Escape times of runs of the theory, or of one with a planted error, set by set."""
     right: Callable[..., Any] = finite_dimension.conditioned_pass
     right_move = conditioned_pass.move_of
     latents = problem.target.latents
@@ -117,7 +117,9 @@ def predicted_escapes(
         mock.patch.object(finite_dimension, "conditioned_pass", scaled),
         mock.patch.object(conditioned_pass, "move_of", faster),
     ):
-        return escape.escaping_runs(problem, TIMES, d, rows, None, rows[0], 1).dataset.escape_time.values
+        sets = [rows[begin : begin + SET] for begin in range(0, len(rows), SET)]
+        found = [escape.escaping_runs(problem, TIMES, d, part, None, part[0], 1).dataset.escape_time for part in sets]
+    return np.concatenate(found)
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
