@@ -62,7 +62,7 @@ def periodic_weights(
 
 
 def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
-    r"""Chance that $N$ neurons with random frequencies and phases add a pair right, and its standard error.
+    r"""Chance that $N$ neurons with random frequencies and phases add a pair right, and its error.
 
     The mean of $F-\frac{1+\rho}{2(p-1)}F''$, $F(u)=\Phi_2(u,u;\rho)^{(p-1)/2}$, over frozen draws of $r,\theta$, with
     $u=\sqrt{\frac p{p-1}}\sum r\cos\theta\big/\sqrt{\frac12\sum r^2}$, $\rho=\sum r^2\cos2\theta/\sum r^2$ and $\Phi_2$
@@ -72,13 +72,15 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
     The term in $F''$ is of order $1/p$: outputs of a neuron add up to zero, so that different pairs are correlated by
     $-c$, $c=\frac{1+\rho}{p-1}$. An independent Gaussian of variance $c$ added to all of them makes them independent;
     taken back, to first order, it is $-\frac c2F''$. Left are $O(p^{-2})$ and what few waves have beyond the fourth
-    cumulant. The same for every pair $(n,m)$; $O(N)$ operations for each of 8192 draws or more.
+    cumulant; the error is that of the draws together with $\frac{\sum r^4}{(\sum r^2)^2}$ times what the fourth
+    cumulant changes, the size of the next term for few waves. The same for every pair $(n,m)$; $O(N)$ operations for
+    each of 8192 draws or more.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
         raise InputError(f"width must be a whole number between 1 and {LARGEST_WIDTH}, got {width!r}.")
     random, part = np.random.default_rng(0), p / (p - 1.0)
-    chances, draws = [], min(max(ANGLES // int(width), FEWEST_DRAWS), MOST_DRAWS)
+    chances, further, draws = [], [], min(max(ANGLES // int(width), FEWEST_DRAWS), MOST_DRAWS)
     for count in np.diff(np.linspace(0, draws, max(2, draws * int(width) // BLOCK + 2)).astype(int)):
         angles = random.uniform(0.0, 2.0 * np.pi, (2, count, int(width)))
         size, turn = np.cos(angles).sum(axis=0) ** 2, angles.sum(axis=0)
@@ -86,11 +88,13 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
         level = part**0.5 * (size * np.cos(turn)).sum(axis=1) / np.sqrt(0.5 * power)
         shared = np.clip((size**2 * np.cos(2.0 * turn)).sum(axis=1) / power, -1.0 + 1e-12, 1.0)
         # A sum of few waves has lighter tails than a Gaussian: the level at which a Gaussian has the same probability.
-        tails = TAILS * (size**4).sum(axis=1) / power**2
+        few = (size**4).sum(axis=1) / power**2
+        tails = TAILS * few
         below, at, above = (_all_lower(level + shift, shared, tails, (p - 1) // 2) for shift in (-SHIFT, 0.0, SHIFT))
         chances.append(at - 0.5 * (1.0 + shared) / (p - 1.0) * (below - 2.0 * at + above) / SHIFT**2)
+        further.append(few * np.abs(at - _all_lower(level, shared, 0.0 * tails, (p - 1) // 2)))
     found = np.concatenate(chances)
-    return float(found.mean()), float(found.std(ddof=1) / found.size**0.5)
+    return float(found.mean()), float(np.hypot(found.std(ddof=1) / found.size**0.5, np.concatenate(further).mean()))
 
 
 def _all_lower(level: np.ndarray, shared: np.ndarray, tails: np.ndarray, pairs: int) -> np.ndarray:
