@@ -1,7 +1,6 @@
 """One-pass SGD, cases small enough to be written out: actual vectors, exact moments, roots and plain sums."""
 
 import math
-from itertools import product
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,20 +26,11 @@ from limen.theory.one_pass.exit_time import (
 from limen.theory.one_pass.incremental import incremental_learning
 from limen.theory.one_pass.incremental_width import incremental_network
 
-
-def gauss_hermite(function, fields, nodes=8):
-    """Expectation over independent standard normals, exact for polynomials up to degree 15 in each."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
-    grid = np.array(list(product(points, repeat=fields)))
-    return np.prod(np.array(list(product(weights, repeat=fields))), axis=1) @ function(grid)
-
-
 # Phase retrieval
 
 
 @pytest.mark.parametrize("p, rate, noise", [(2, 0.3, 0.4), (3, 0.7, 0.0)])
-def test_source_and_decay_of_neuron_overlaps_are_exact_moments(p, rate, noise):
+def test_source_and_decay_of_neuron_overlaps_are_exact_moments(gauss_hermite, p, rate, noise):
     """The mean square of one step of Q_12 at the saddle by Gauss–Hermite, and the decay from the flow of Q_12."""
 
     def source(x):
@@ -92,7 +82,7 @@ def test_the_quenched_exit_is_the_mean_over_its_own_starts():
     assert exit_time(p, d, rate, noise, fraction) == pytest.approx(expected / (8 * c), abs=2e-5)
 
 
-def test_logistic_overlap_solves_its_equation_and_the_amplitude_its_own():
+def test_logistic_overlap_solves_its_equation_and_the_amplitude_its_own(gauss_hermite):
     rate, noise, d = 0.07, 0.4, 300
     times = np.linspace(0.0, 1.5, 7)
 
@@ -112,7 +102,7 @@ def test_logistic_overlap_solves_its_equation_and_the_amplitude_its_own():
 
 
 @in_double
-def test_a_leap_has_the_mean_and_the_variance_of_its_steps():
+def test_a_leap_has_the_mean_and_the_variance_of_its_steps(gauss_hermite):
     """One neuron: tangent moves of m by exact Gaussian moments; 20000 leaps of four thousand steps."""
     m, strength, noise, leap, steps, count = 0.3, 0.03, 0.5, 1e-3, 4000.0, 20_000
 

@@ -1,7 +1,6 @@
 """One-pass SGD, second witnesses: sums over all pairs, sampled steps, plain loops and exact moments in NumPy."""
 
 import math
-from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -24,20 +23,11 @@ from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.zero_risk import growth_rate as fastest_growth
 from limen.theory.one_pass.zero_risk import random_overlaps
 
-
-def hermite_mean(function, fields, nodes):
-    """Expectation over independent standard normals, exact up to the degree 2 nodes - 1 in each."""
-    points, weights = np.polynomial.hermite_e.hermegauss(nodes)
-    weights = weights / weights.sum()
-    grid = np.array(list(product(points, repeat=fields)))
-    return np.prod(np.array(list(product(weights, repeat=fields))), axis=1) @ function(grid)
-
-
 # Exit of phase retrieval: the numbers that no run of ours has pinned
 
 
 @pytest.mark.parametrize("p, rate, noise", [(2, 0.4, 0.5), (4, 0.5, 0.0)])
-def test_growth_and_amplitude_at_the_saddle_are_moments_of_one_step(p, rate, noise):
+def test_growth_and_amplitude_at_the_saddle_are_moments_of_one_step(gauss_hermite, p, rate, noise):
     r"""One step moves $m_j$ by $2\varepsilon\lambda_j\lambda^*$, less what the sphere takes back."""
 
     def parts(x, m):
@@ -51,7 +41,7 @@ def test_growth_and_amplitude_at_the_saddle_are_moments_of_one_step(p, rate, noi
             push = 2 * error * x[:, 0]
             return push * target - m * (push * x[:, 0] + 0.5 * rate / p * push**2)
 
-        return hermite_mean(toward, p + 2, 4)
+        return gauss_hermite(toward, p + 2, 4)
 
     assert speed(1e-4) / 1e-4 == pytest.approx(4 * growth_rate(p, rate, noise), rel=1e-6)
 
@@ -59,7 +49,7 @@ def test_growth_and_amplitude_at_the_saddle_are_moments_of_one_step(p, rate, noi
         target, error = parts(x, 0.0)
         return (2 * error * x[:, 0] * target) ** 2
 
-    gathered = rate / p * hermite_mean(kick, p + 2, 4) / (8 * growth_rate(p, rate, noise))
+    gathered = rate / p * gauss_hermite(kick, p + 2, 4) / (8 * growth_rate(p, rate, noise))
     assert amplitude_factor(p, rate, noise) == pytest.approx(1 + gathered, rel=1e-10)
 
 

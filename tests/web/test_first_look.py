@@ -129,4 +129,5 @@ def test_in_a_browser_a_picture_then_coarse_curves_then_the_theory(serve):
         expect(page.locator(".panels.coarse")).to_have_count(0)
         expect(page.locator(".trust")).not_to_contain_text("preliminary")
         expect(page.locator("#prediction")).to_be_visible()
+        assert page.locator(".panels .plot").count() > 0 and page.locator(".panels.coarse").count() == 0
         browser.close()
