@@ -39,6 +39,8 @@ WIDEST = 0.025
 # Below this band a planted error of 5% should be found.
 NARROW = 0.02
 PILOT, FIRST = 16, 900_000
+# Their theories are approximate, and their sentences say by how much: a disagreement is no false one.
+APPROXIMATE = ("double-descent-digits", "hessian-digits")
 COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1000)
 # Fresh seeds lie below this, so that runs inside a seed, numbered on from it, stay below 2^31.
 FRESH = 2**19
@@ -87,7 +89,11 @@ def repeat(experiment: Experiment, seeds: range, theory: Result) -> Line:
     if "seed" in theory.dataset.dims:
         theory = replace(theory, seeds=tuple(seeds), dataset=theory.dataset.sel(seed=list(seeds)))
     found = experiment.compare(theory, simulation)
-    names = tuple(variable.name for variable in found.variables)
+    names = {variable.name for variable in found.variables}
+    if not names <= set(theory.dataset):
+        # The comparison makes its own variables from those that both witnesses have; a part of a logarithm is a power.
+        shared = {str(name) for name in theory.dataset if name in simulation.dataset}
+        names |= {name for name in shared if not name.startswith("log_")}
     wrong = [experiment.compare(planted(theory, names, error), simulation) for error in ERRORS[1:]]
     return {
         "first_seed": seeds[0],
@@ -169,7 +175,9 @@ def table(lines: list[Line], names: Iterable[str], default: bool, seeds: int = 0
     said = [[line["verdicts"][i] for line in every] for i in range(len(ERRORS))]
     sums = [said[0].count(verdict) for verdict in VERDICTS] + [said[i].count("disagrees") for i in (1, 2)]
     rows.append(f"| **all** | | | {len(every)} | | {' | '.join(map(str, sums))} |")
-    words = f"False *disagrees*: {sums[2]} of {len(every)}. "
+    right = [line["verdicts"][0] for line in every if line["name"] not in APPROXIMATE]
+    words = f"False *disagrees*: {right.count('disagrees')} of {len(right)}"
+    words += f", approximate theories (`{'`, `'.join(APPROXIMATE)}`) set apart. " if len(right) < len(every) else ". "
     words += f"Presets that agree in most repeats: {deciding} of {len(rows) - 2}. "
     words += f"Planted 5% where the band is below 2%: {sum(narrow)} of {len(narrow)} found."
     words += f"\nWithout a row: {', '.join(f'`{name}`' for name in missing)}." if missing else ""

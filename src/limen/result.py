@@ -223,14 +223,19 @@ def from_header(dataset: xr.Dataset, header: dict[str, Any]) -> Result:
 def merge(results: Sequence[Result]) -> Result:
     """Simulations of one problem, seed by seed, as one result along `seed`.
 
-    Seconds add up, other statistics keep their largest value; the status is the first that is not ok.
+    Seconds add up, other statistics keep their largest value; the status is the first that is not ok, with how many.
     """
     if not results:
         raise InputError("there are no results to merge.")
     if len(results) == 1:
         return results[0]
     first = results[0]
-    worst = next((result for result in results if not result.ok), first)
+    failed = [result for result in results if not result.ok]
+    worst, status = first, first.status
+    if failed:
+        worst = failed[0]
+        count, total = (sum(len(result.seeds) for result in part) for part in (failed, results))
+        status = worst.status if count == total else f"{count} of {total} seeds: {worst.status}"
     dataset = xr.concat(
         [result.dataset for result in results],
         dim="seed",
@@ -244,7 +249,7 @@ def merge(results: Sequence[Result]) -> Result:
         first,
         dataset=dataset,
         ok=worst.ok,
-        status=worst.status,
+        status=status,
         statistics={name: max(r.statistics.get(name, 0.0) for r in results) for name in first.statistics},
         seeds=tuple(seed for result in results for seed in result.seeds),
         seconds=sum(result.seconds for result in results),

@@ -98,6 +98,26 @@ def test_planted_errors_are_caught(simulation, planted, monkeypatch):
     assert compare(theory, simulation, ["excess_risk"], resolution=0.001).verdict == "disagrees"
 
 
+@pytest.mark.parametrize(("rate", "noise", "d"), [(0.04, 0.2, 200), (0.1, 0.0, 60), (0.16, 0.1, 40)])
+def test_the_mean_square_is_faddeevas_function(rate, noise, d):
+    """Against the plain sum over amplitudes, fine enough for the dip at amplitude 0; and a wrong width is seen."""
+    starts, times = np.array([0.0, 0.03, -0.2]), np.array([0.0, 1e-5, 0.3, 1.5, 2.6])
+    x = np.linspace(-9.0, 9.0, 40_001)
+    weights = np.exp(-0.5 * x**2) / np.exp(-0.5 * x**2).sum()
+    spread = np.sqrt(phase_retrieval.amplitude_variance(rate, noise, times, d))
+    amplitudes = starts[:, None, None] + spread[:, None] * x
+    expected = phase_retrieval.square_overlap(amplitudes, rate, noise, times[:, None]) @ weights
+    np.testing.assert_allclose(phase_retrieval.mean_square(starts, rate, noise, times, d), expected, atol=1e-10)
+    wrong = phase_retrieval.mean_square(starts, rate, noise, times, 2 * d)
+    assert np.abs(wrong - expected).max() > 1e-2
+
+
+@pytest.mark.parametrize("rate", [0.17, 0.3, 0.5])
+def test_without_escape_overlaps_stay_small_numbers(rate):
+    square = phase_retrieval.mean_square(np.array([0.0, 0.05]), rate, 0.2, np.linspace(0.0, 10.0, 21), 400)
+    assert np.all((square >= 0.0) & (square < 0.2))
+
+
 @pytest.mark.slow
 def test_the_flagship_agrees_and_its_twins_do_not(monkeypatch):
     experiment, seeds = PhaseRetrievalSGD(), tuple(range(1600))
@@ -119,7 +139,8 @@ def test_several_runs_in_a_seed_are_their_mean():
     several = PhaseRetrievalSGD(rate=0.08, d=20, runs=3)
     theory, single = several.theory((0, 2)).dataset, alone.theory((0, 1, 2, 6, 7, 8)).dataset
     np.testing.assert_allclose(theory.excess_risk[1], single.excess_risk[3:].mean("seed"))
-    np.testing.assert_allclose(theory.overlap[0] ** 2, (single.overlap[:3] ** 2).mean("seed"))
+    # The root mean square of the overlap, over the noise too: what the runs have.
+    np.testing.assert_allclose(theory.overlap.values[0, :, 0, 0] ** 2, 1.0 - 0.5 * theory.excess_risk.values[0])
     run = several.simulate(2).dataset
     chains = [one.dataset for one in overlap_chain.solve_seeds(several.problem(), several.times(), 20, (6, 7, 8))]
     risks = np.concatenate([chain.excess_risk.values for chain in chains])

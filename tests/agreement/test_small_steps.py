@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
 import limen
+from limen.theory.flow.exact import small_steps
 
 TIMES = np.linspace(0.0, 4.0, 6)
 SMALL = limen.TwoLayer(
@@ -122,3 +124,35 @@ def test_free_regularised_network():
     weaker = problem.model_copy(update={"algorithm": limen.GradientFlow(0.0, 0.0, spherical=False)})
     without = replace(theory, dataset=limen.predict(weaker, times).dataset)
     assert limen.compare(without, run, watched).verdict == "disagrees"
+
+
+def test_runs_of_different_steps_share_their_points():
+    """The extrapolation (8 f - 6 m + c) / 3 magnifies independent errors of the three runs 3.35 times; shared ones
+    cancel."""
+    posed = limen.TwoLayer(
+        limen.target("sign(z+0.3*e)"),
+        limen.network(3, "square"),
+        limen.GradientFlow(),
+        samples_per_dim=2.1,
+        start=limen.OverlapStart(0.396),
+    )
+    with jax.enable_x64(True):
+        runs = small_steps._runs(posed, np.linspace(0.0, 2.0, 6), 16, 4096)
+    found, error = small_steps._extrapolated(runs)
+    finest = np.stack([one.overlap for one in runs[2]])
+    own, extrapolated = (part[:, 1:].std(axis=0, ddof=1) for part in (finest, error.sets[0]))
+    assert np.mean(extrapolated) < 2.0 * np.mean(own)
+    assert found.overlap.shape == (6, 3, 1)
+
+
+def test_paths_are_raised_where_they_make_the_error():
+    """Noise-dominated labels of |z|: sets of 8192 paths differ by 1.6% here, and more steps do not help."""
+    posed = limen.TwoLayer(
+        limen.target("abs(z)", noise=0.296),
+        limen.network(1, "erf"),
+        limen.GradientFlow(),
+        samples_per_dim=3.04,
+        start=limen.OverlapStart(0.592),
+    )
+    found = limen.predict(posed, np.linspace(0.0, 3.13, 6))
+    assert found.ok and found.statistics["paths"] > small_steps.PATHS

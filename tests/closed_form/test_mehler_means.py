@@ -67,3 +67,13 @@ def test_a_missing_term_would_be_seen():
     exact = (np.sin(np.pi / 3) + np.pi / 3.0) / (2.0 * np.pi)
     assert abs(found[0] - exact) < 1e-12
     assert abs(wrong[0] - exact) > 1e6 * bound[0]
+
+
+@in_double
+def test_equal_fields_share_a_series_and_keep_their_places():
+    scales, shifts = np.array([1.0, 0.5, 1.0, 0.5 + 1e-15, 1.0]), np.array([0.0, 0.1, 0.0, 0.1, 0.2])
+    together = hermite_series(rectified, (0.0,), scales, shifts)
+    for place in range(5):
+        alone = hermite_series(rectified, (0.0,), scales[place : place + 1], shifts[place : place + 1])
+        np.testing.assert_allclose(together.coefficients[place], alone.coefficients[0], atol=1e-13)
+        assert together.power[place] == pytest.approx(alone.power[0], rel=1e-13)

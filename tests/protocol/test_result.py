@@ -49,9 +49,9 @@ def test_merging_seeds():
     merged = merge([result(0), result(1, ok=False), result(2)])
     assert merged.seeds == (0, 1, 2)
     assert merged.dataset.risk.values[:, 0].tolist() == [0.0, 1.0, 2.0]
-    assert (merged.ok, merged.status) == (False, "diverged.")
+    assert (merged.ok, merged.status) == (False, "1 of 3 seeds: diverged.")
     assert merged.seconds == 3.0
-    assert "3 seeds: NOT OK, diverged." in repr(merged)
+    assert "3 seeds: NOT OK, 1 of 3 seeds: diverged." in repr(merged)
 
 
 def test_unreadable_files_are_one_sentence(tmp_path):

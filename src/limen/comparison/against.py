@@ -30,7 +30,9 @@ def compare(
     *disagrees*: somewhere deviation minus band exceeds the resolution; *agrees*: deviation plus band is below the
     tolerance everywhere, and the sentence says the number; else *cannot tell*, and the sentence says what would decide.
     With simulations of two or more sizes the part of the deviation that falls as $A d^{-q}$ is taken out, as far as the
-    data show it.
+    data show it, and a point disagrees only if something stays at $d\to\infty$ (99%).
+    Where the theory is made seed by seed, the band of *disagrees* is that for the predictions of these seeds: what of
+    the differences a line through the predictions foresees is no doubt about their mean.
 
     A dataset says what the comparison could not know: attributes of a theory's variable `error` (its own standard
     error: a number or the name of a variable, of which `error_part` is taken) and `spread` (the standard deviation of

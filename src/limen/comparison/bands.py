@@ -62,6 +62,35 @@ def largest_quantile(standardised: np.ndarray) -> float:
     return float(np.quantile(largest, CONFIDENCE, method="higher"))
 
 
+def unexplained(differences: np.ndarray, predictions: np.ndarray) -> np.ndarray:
+    r"""Of each seed's difference (seed, point) what the other seeds' line through the predictions does not foresee.
+
+    $$d_i-\hat a_{-i}-\hat b_{-i}x_i=\frac{d_i-\hat a-\hat bx_i}{1-h_i},\qquad
+    h_i=\frac1n+\frac{(x_i-\bar x)^2}{\sum_l(x_l-\bar x)^2},$$
+
+    least squares of the differences $d$ on the predictions $x$ at every point. A theory that is wrong by a factor
+    leaves nothing; differences that have nothing to do with the predictions stay, a little larger ($1+2/n$). A seed
+    far from all others is foreseen without itself, so that a line through it does not hide it.
+    """
+    count = differences.shape[0]
+    apart, from_mean = predictions - predictions.mean(axis=0), differences - differences.mean(axis=0)
+    squares = (apart**2).sum(axis=0)
+    varies = squares > (ROUNDING * np.abs(predictions).max(axis=0, initial=0.0)) ** 2
+    squares = np.where(varies, squares, 1.0)
+    slope = np.where(varies, (apart * from_mean).sum(axis=0) / squares, 0.0)
+    left = 1.0 - 1.0 / count - np.where(varies, apart**2 / squares, 0.0)
+    # Without this seed the others have one prediction: there is no line, only their mean.
+    alone = left < ROUNDING
+    return np.where(alone, from_mean * count / (count - 1.0), (from_mean - slope * apart) / np.where(alone, 1.0, left))
+
+
+def outcome_interval(hits: int, total: int) -> tuple[float, float]:
+    """The exact 99% interval of Clopper & Pearson (1934) for a probability of which `hits` of `total` were seen."""
+    tail = (1.0 - CONFIDENCE) / 2.0
+    lower = float(special.betaincinv(hits, total - hits + 1, tail)) if hits > 0 else 0.0
+    return lower, float(special.betaincinv(hits + 1, total - hits, 1.0 - tail)) if hits < total else 1.0
+
+
 def outcome_band(fractions: np.ndarray, trials: int, difference: np.ndarray) -> np.ndarray:
     r"""Half-widths at each point for the mean of `fractions` (seed, point) of `trials` outcomes each.
 

@@ -1,11 +1,11 @@
 """One variable, point by point: deviation, band, finite-size part, all as parts of the variable's range."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import xarray as xr
 
-from limen.comparison.bands import count_band, outcome_band, simultaneous_band
+from limen.comparison.bands import count_band, outcome_band, simultaneous_band, unexplained
 from limen.comparison.pairs import Pair
 
 FEWEST_SEEDS = 5
@@ -18,9 +18,10 @@ class Measured:
     """A variable at its points, flattened; all are parts of its range `scale`.
 
     `deviation` is simulation minus theory, averaged over seeds, `error` its standard error; `band` the half-width of
-    its simultaneous 99% band, of which `own` is the theory's own error; `allowance` the part that falls with size as
-    the power `order`. `diverged` are the points where both witnesses left the finite numbers, `broken` says who alone
-    did, and at which point first.
+    its simultaneous 99% band, of which `own` is the theory's own error; `conditional` that band for the predictions
+    that these seeds have, where the theory is made seed by seed; `allowance` the part that falls with size as the
+    power `order`, `may_vanish` the points where all of it may. `diverged` are the points where both witnesses left the
+    finite numbers, `broken` says who alone did, and at which point first.
     """
 
     name: str
@@ -31,10 +32,13 @@ class Measured:
     deviation: np.ndarray
     error: np.ndarray
     band: np.ndarray
+    conditional: np.ndarray
     own: np.ndarray
     allowance: np.ndarray
+    may_vanish: np.ndarray
     diverged: np.ndarray
     broken: tuple[str, int] | None = None
+    lost: int = 0
 
     def place(self, at: int) -> dict[str, float]:
         """Coordinates of a point."""
@@ -42,7 +46,8 @@ class Measured:
 
 
 def measure(name: str, pair: Pair) -> Measured:
-    """Deviation and band of one variable that theory and simulation have."""
+    """Deviation and band of one variable that theory and simulation have, over the runs that stay finite."""
+    pair, lost = _without_lost(pair, name)
     theory, simulation = (result.dataset[name] for result in pair)
     scale = variable_range(theory, simulation)
     order = float(pair[0].dataset.attrs.get("finite_size_order", 1.0))
@@ -51,18 +56,21 @@ def measure(name: str, pair: Pair) -> Measured:
     zero, unknown = np.zeros(points), np.full(points, np.nan)
     broken, both = _not_finite(pair, name)
 
-    def found(deviation: np.ndarray, error: np.ndarray, band: np.ndarray, own: np.ndarray) -> Measured:
-        return Measured(name, simulation, scale, order, seeds, deviation, error, band, own, zero, both, broken)
+    def found(
+        deviation: np.ndarray, error: np.ndarray, band: np.ndarray, conditional: np.ndarray, own: np.ndarray
+    ) -> Measured:
+        parts = (deviation, error, band, conditional, own, zero, np.zeros(points, dtype=bool), both)
+        return Measured(name, simulation, scale, order, seeds, *parts, broken, lost)
 
     if broken is not None:
-        return found(unknown, unknown, unknown, zero)
+        return found(unknown, unknown, unknown, unknown, zero)
     differences = np.where(both, 0.0, differences)
     mean = differences.mean(axis=0)
     if seeds < FEWEST_SEEDS:
-        return found(mean, unknown, unknown, zero)
+        return found(mean, unknown, unknown, unknown, zero)
     own = np.where(both, 0.0, OWN_ERRORS * _own_error(name, pair) / scale)
-    band = np.where(both, 0.0, _band(name, pair, differences, scale))
-    return found(mean, differences.std(axis=0, ddof=1) / np.sqrt(seeds), band + own, own)
+    band, conditional = (np.where(both, 0.0, width) for width in _bands(name, pair, differences, scale))
+    return found(mean, differences.std(axis=0, ddof=1) / np.sqrt(seeds), band + own, conditional + own, own)
 
 
 def variable_range(theory: xr.DataArray, simulation: xr.DataArray) -> float:
@@ -93,7 +101,12 @@ def _rows(name: str, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
     return rows, simulation.transpose("seed", *order).values.reshape(count, -1)
 
 
-def _band(name: str, pair: Pair, scaled: np.ndarray, scale: float) -> np.ndarray:
+def _bands(name: str, pair: Pair, scaled: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    r"""The band of the mean over all seeds there are, and of that over these, whose predictions are known.
+
+    They differ where a theory made seed by seed is wrong by a factor: its differences then vary as its predictions do,
+    and that variation is no doubt about the mean over the seeds that were run.
+    """
     values = _rows(name, pair)[1]
     spread = _along(name, pair, "spread") / scale
     band = simultaneous_band(scaled, spread)
@@ -102,10 +115,17 @@ def _band(name: str, pair: Pair, scaled: np.ndarray, scale: float) -> np.ndarray
     if trials:
         exact = outcome_band(values, trials, mean * scale) / scale
         # Outcomes of one seed that depend on each other (several starts on one sample) vary more than independent ones.
-        return np.maximum(exact, band) if trials > 1 else exact
+        widest = np.maximum(exact, band) if trials > 1 else exact
+        return widest, widest
+    least = np.zeros(mean.size)
     if np.all(np.isfinite(values)) and np.array_equal(values, np.rint(values)):
-        return np.maximum(band, count_band(values, mean) / scale)
-    return band
+        least = count_band(values, mean) / scale
+    conditional = band
+    if "seed" in pair[0].dataset[name].dims:
+        predictions = np.where(np.isfinite(values), values / scale - scaled, 0.0)
+        rest = unexplained(scaled, predictions)
+        conditional = np.minimum(band, simultaneous_band(rest, spread))
+    return np.maximum(band, least), np.maximum(conditional, least)
 
 
 def _trials(name: str, pair: Pair, values: np.ndarray) -> int:
@@ -142,21 +162,36 @@ def _along(name: str, pair: Pair, attribute: str) -> np.ndarray:
 
 def _not_finite(pair: Pair, name: str) -> tuple[tuple[str, int] | None, np.ndarray]:
     """The first point where one witness alone is not finite (who, where), and the points where both are not."""
+    wrong_theory, wrong_runs = _wrong(pair, name)
+    wrong_simulation = wrong_runs.any(axis=0)
+    if (wrong_simulation & ~wrong_theory).any():
+        return ("every run", int((wrong_simulation & ~wrong_theory).argmax())), wrong_theory
+    if (wrong_theory & ~wrong_simulation).any():
+        return ("the theory", int((wrong_theory & ~wrong_simulation).argmax())), wrong_theory
+    return None, wrong_theory & wrong_simulation
+
+
+def _without_lost(pair: Pair, name: str) -> tuple[Pair, int]:
+    """The pair without the runs that are not finite somewhere though the theory is, and their number; as it is where
+    no other run is left."""
+    wrong_theory, wrong_runs = _wrong(pair, name)
+    lost = (wrong_runs & ~wrong_theory).any(axis=1)
+    if not lost.any() or lost.all():
+        return pair, 0
+    theory, simulation = pair
+    return (theory, replace(simulation, dataset=simulation.dataset.isel(seed=~lost))), int(lost.sum())
+
+
+def _wrong(pair: Pair, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Where the theory (point,) and the runs (seed, point) are not finite."""
     theory, simulation = (result.dataset[name] for result in pair)
     flat = [dim for dim in simulation.dims if dim != "seed"]
     runs = simulation.transpose("seed", *flat)
-    wrong_runs = ~np.isfinite(runs.values).reshape(runs.sizes["seed"], -1)
     expanded = xr.zeros_like(simulation.isel(seed=0), dtype=bool)
     per_point = theory.copy(data=~np.isfinite(theory.values))
     per_point = per_point.any("seed") if "seed" in per_point.dims else per_point
     wrong_theory = np.ravel((expanded | per_point).transpose(*flat).values)
-    wrong_simulation = wrong_runs.any(axis=0)
-    if (wrong_simulation & ~wrong_theory).any():
-        at = int((wrong_simulation & ~wrong_theory).argmax())
-        return (f"{int(wrong_runs[:, at].sum())} of {wrong_runs.shape[0]} runs", at), wrong_theory
-    if (wrong_theory & ~wrong_simulation).any():
-        return ("the theory", int((wrong_theory & ~wrong_simulation).argmax())), wrong_theory
-    return None, wrong_theory & wrong_simulation
+    return wrong_theory, ~np.isfinite(runs.values).reshape(runs.sizes["seed"], -1)
 
 
 def _place(variable: xr.DataArray, flat: int) -> dict[str, float]:

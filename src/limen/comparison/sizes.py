@@ -10,6 +10,8 @@ from limen.problem.spec import InputError
 
 # A slope of fewer standard errors than this is not shown.
 SHOWN = 2.0
+# Nor is a limit within so many of nothing shown to be wrong: 99% of a normal law.
+LIMIT_SHOWN = 2.576
 
 
 def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
@@ -25,13 +27,15 @@ def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
         if (one.diverged != last.diverged).any():
             raise InputError(f"{last.name} diverges at other points at size {size} than at size {sizes[-1]}.")
     scales = np.array([[one.scale / last.scale] for one in measured])
-    means, errors, bands = (
-        scales * np.array([getattr(one, name) for one in measured]) for name in ("deviation", "error", "band")
-    )
-    bands -= scales * np.array([one.own for one in measured])
+    means, errors = (scales * np.array([getattr(one, name) for one in measured]) for name in ("deviation", "error"))
     allowance, weights = finite_size_part(np.asarray(sizes, dtype=float), means, errors, last.order)
-    band = np.sqrt(((weights * bands) ** 2).sum(axis=0)) + last.own
-    return replace(last, band=band, allowance=allowance, seeds=min(one.seeds for one in measured))
+    band, conditional = (
+        np.sqrt(((weights * scales * np.array([getattr(one, name) - one.own for one in measured])) ** 2).sum(axis=0))
+        + last.own
+        for name in ("band", "conditional")
+    )
+    seeds, falling = min(one.seeds for one in measured), may_vanish(np.asarray(sizes, float), means, errors, last.order)
+    return replace(last, band=band, conditional=conditional, allowance=allowance, may_vanish=falling, seeds=seeds)
 
 
 def finite_size_part(
@@ -46,17 +50,35 @@ def finite_size_part(
     """
     weights = np.zeros_like(means)
     weights[-1] = 1.0
-    if np.unique(sizes).size < 2 or sizes.min() <= 0:
+    if not _tell_apart(sizes):
         return np.zeros(means.shape[1]), weights
-    small = sizes**-order
-    design = np.stack([np.ones_like(small), small], axis=1)
-    slope_weights = np.linalg.pinv(design)[1][:, None]
+    small, slope_weights = sizes**-order, _fit(sizes, order)[1]
     slope = (slope_weights * means).sum(axis=0)
     error = np.sqrt(((slope_weights * errors) ** 2).sum(axis=0))
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = np.where(slope != 0.0, 1.0 - (SHOWN * error / slope) ** 2, 0.0)
     part = np.maximum(shown, 0.0) * (np.sign(slope) == np.sign(means[-1])) * small[-1]
     return part * np.abs(slope), weights - part * slope_weights
+
+
+def may_vanish(sizes: np.ndarray, means: np.ndarray, errors: np.ndarray, order: float) -> np.ndarray:
+    r"""Points (point,) whose deviation is no evidence against a limit: $b$ of the fit $b+Ad^{-q}$ may be nothing
+    (99%), though the slope itself may be too uncertain to be allowed."""
+    if not _tell_apart(sizes):
+        return np.zeros(means.shape[1], dtype=bool)
+    limit_weights = _fit(sizes, order)[0]
+    limit = (limit_weights * means).sum(axis=0)
+    return np.abs(limit) <= LIMIT_SHOWN * np.sqrt(((limit_weights * errors) ** 2).sum(axis=0))
+
+
+def _tell_apart(sizes: np.ndarray) -> bool:
+    return np.unique(sizes).size > 1 and sizes.min() > 0
+
+
+def _fit(sizes: np.ndarray, order: float) -> np.ndarray:
+    r"""Weights (2, size, 1) with which mean deviations give $b$ and $A$ of $b+Ad^{-q}$, by least squares."""
+    small = sizes**-order
+    return np.linalg.pinv(np.stack([np.ones_like(small), small], axis=1))[..., None]
 
 
 def _same_points(one: Measured, other: Measured) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from limen.comparison.bands import outcome_interval
 from limen.comparison.measure import FEWEST_SEEDS, Measured
 from limen.problem.spec import InputError
 
@@ -19,8 +20,9 @@ MOST_SEEDS = 1000
 class VariableComparison:
     """One variable; all numbers are parts of its range.
 
-    `deviation`, `band` and `allowance` stand at the point that decided (`where`); `within` is the largest deviation
-    that band and allowance leave possible, over all points. `measured` has every point.
+    `deviation`, `band` (where it disagrees the conditional one) and `allowance` stand at the point that decided
+    (`where`); `within` is the largest deviation that band and allowance leave possible, over all points. `measured` has
+    every point.
     """
 
     name: str
@@ -115,29 +117,38 @@ def _judge_variable(measured: Measured, resolution: float, tolerance: float) -> 
     if measured.broken is not None:
         where = measured.place(measured.broken[1])
         return VariableComparison(name, nan, nan, 0.0, nan, "disagrees", where, measured)
-    deviation = np.abs(measured.deviation)
+    deviation, (least, most) = np.abs(measured.deviation), lost_part(measured)
     if measured.seeds < FEWEST_SEEDS:
-        at = int(deviation.argmax())
-        return VariableComparison(
-            name, float(deviation[at]), nan, 0.0, nan, "cannot tell", measured.place(at), measured
-        )
+        at, few = int(deviation.argmax()), "disagrees" if least > resolution else "cannot tell"
+        return VariableComparison(name, float(deviation[at]), nan, 0.0, nan, few, measured.place(at), measured)
     left = np.maximum(deviation - measured.allowance, 0.0)
-    excess, within = left - measured.band, left + measured.band
-    at = int(excess.argmax())
+    excess = np.where(measured.may_vanish, -np.inf, left - measured.conditional)
+    within = left + measured.band
+    at, band = int(excess.argmax()), measured.conditional
     verdict: Verdict = "disagrees"
     if not excess[at] > resolution:
-        at = int(within.argmax())
+        at, band = int(within.argmax()), measured.band
         verdict = "agrees" if within[at] < tolerance else "cannot tell"
+    if least > resolution:
+        verdict = "disagrees"
+    elif verdict == "agrees" and most >= tolerance:
+        verdict = "cannot tell"
     return VariableComparison(
         name,
         float(deviation[at]),
-        float(measured.band[at]),
+        float(band[at]),
         float(measured.allowance[at]),
         float(within.max()),
         verdict,
         measured.place(at),
         measured,
     )
+
+
+def lost_part(measured: Measured) -> tuple[float, float]:
+    """The 99% interval for the probability of a run that leaves the finite numbers though the theory does not; (0, 0)
+    where none was seen."""
+    return outcome_interval(measured.lost, measured.lost + measured.seeds) if measured.lost else (0.0, 0.0)
 
 
 def _sentence(
@@ -156,19 +167,33 @@ def _sentence(
         before = f"Theory and simulation both diverge{f' from {place} on' if place else ''} ({diverged.name}). "
         if diverged.measured.diverged.all():
             before = f"Theory and simulation both diverge ({diverged.name}). "
+    lost = max((v.measured for v in variables), key=lambda measured: measured.lost)
+    runs = f"{lost.lost} of {lost.lost + lost.seeds} runs"
+    left = f" {runs} left the finite numbers, where the theory does not, and stand apart." if lost.lost else ""
+    if lost_part(lost)[0] > resolution:
+        return (
+            f"{before}Theory disagrees with simulation at {where}: {lost.name} of {runs} is not finite, and that of "
+            f"the theory is."
+        )
     if verdict == "disagrees":
-        return before + _disagreement(variables, where)
+        return before + _disagreement(variables, where) + left
     if seeds < FEWEST_SEEDS:
-        return f"{before}Cannot tell: {seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least 8."
+        few = f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least 8."
+        return f"{before}Cannot tell: {few}{left}"
     if verdict == "cannot tell":
         worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
-        return before + _indecision(worst, seeds, resolution, tolerance)
+        if worst.within < tolerance:
+            return (
+                f"{before}Cannot tell: {lost.name} of {runs} is not finite, and that of the theory is; more seeds "
+                f"would tell how often."
+            )
+        return before + _indecision(worst, seeds, resolution, tolerance) + left
     worst = max(variables, key=lambda v: v.within)
     taken = max(v.allowance for v in variables)
     # Where the finite-size part is smaller than what is never judged, it needs no word.
     apart = f", the part that falls with size ({taken:.1%}) set apart" if taken > resolution else ""
     size = f"within {worst.within:.1%} of range (99%), {seeds} seeds{apart}"
-    return f"{before}Theory agrees with simulation at {where}: {size}."
+    return f"{before}Theory agrees with simulation at {where}: {size}.{left}"
 
 
 def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
@@ -217,7 +242,7 @@ def seeds_that_decide(measured: Measured, resolution: float, tolerance: float) -
     rooms = {
         "any deviation": 0.5 * (tolerance - resolution) - measured.own,
         "agree": tolerance - left - measured.own,
-        "differ": np.where(left > measured.band, left - resolution - measured.own, 0.0),
+        "differ": np.where((left > measured.band) & ~measured.may_vanish, left - resolution - measured.own, 0.0),
     }
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = {name: np.where(room > 0.0, (band / room) ** 2, np.inf) for name, room in rooms.items()}

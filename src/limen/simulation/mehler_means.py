@@ -19,6 +19,7 @@ ORDER = 96
 _SIDE = np.concatenate([np.arange(0.5, 5.5, 0.5), [6.0, 7.0, 8.0, 10.0, 12.0]])
 EDGES = np.concatenate([-_SIDE[::-1], [0.0], _SIDE])
 POINTS = 12
+DIGITS = 12
 _X, _W = np.polynomial.legendre.leggauss(POINTS)
 
 
@@ -35,8 +36,18 @@ def hermite_series(
 ) -> Series:
     r"""Series of $x\mapsto g(sx+b)$ for every pair of `scale` $s$ and `shift` $b$ (items,).
 
-    Gauss–Legendre panels between `EDGES`, cut where the function has a kink or a jump.
+    Gauss–Legendre panels between `EDGES`, cut where the function has a kink or a jump. Pairs that are equal to
+    `DIGITS` share their series: a neuron on its sphere has one.
     """
+    pairs = np.round(np.stack([scale, shift], axis=1), DIGITS)
+    _, kept, items = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    found = _distinct_series(function, kinks, scale[kept], shift[kept])
+    return Series(*(part[items.ravel()] for part in found))
+
+
+def _distinct_series(
+    function: Callable[..., Any], kinks: Sequence[float], scale: np.ndarray, shift: np.ndarray
+) -> Series:
     scale = np.maximum(scale, 1e-12)
     cuts = (np.asarray(kinks, dtype=float) - shift[:, None]) / scale[:, None]
     cuts = np.clip(cuts, EDGES[0], EDGES[-1])

@@ -71,6 +71,22 @@ def population_losses(
     return Losses(test, excess, error)
 
 
+def run_losses(
+    problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray | None = None
+) -> Losses:
+    """`population_losses` of many runs, (seed, time, ...): as many together as one run may have pairs."""
+    seeds, times, m = second_layer.shape
+    together = max(1, MOST_PAIRS // (times * m * (m + 1) // 2))
+    found = []
+    for begin in range(0, seeds, together):
+        group = slice(begin, begin + together)
+        first, second, third = (np.concatenate(part[group]) for part in (overlap, gram, second_layer))
+        biases = None if bias is None else np.concatenate(bias[group])
+        found.append(population_losses(problem, first, second, third, biases))
+    test, excess = (np.concatenate([getattr(one, name) for one in found]) for name in ("test", "excess"))
+    return Losses(test.reshape(seeds, times), excess.reshape(seeds, times), max(one.error for one in found))
+
+
 def _square(
     problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray
 ) -> Losses:

@@ -1,5 +1,6 @@
 """What is recorded of a training: observables inside the compiled loop, and the result made of them."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import xarray as xr
 
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
-from limen.simulation.population_loss import population_losses
+from limen.simulation.population_loss import run_losses
 from limen.simulation.two_layer_gradient import Weights
 
 LARGEST_STORED_BYTES = 1e9
@@ -19,10 +20,10 @@ class Observables(NamedTuple):
     r"""Overlaps $\theta_j\cdot\theta_{*r}$ (m, k), Gram matrix $\theta_j\cdot\theta_l$ (m, m), second layer (m,), and
     biases (m,) where they are trained, else None."""
 
-    overlap: jax.Array
-    gram: jax.Array
-    second_layer: jax.Array
-    bias: jax.Array | None = None
+    overlap: Any
+    gram: Any
+    second_layer: Any
+    bias: Any = None
 
 
 def observe(weights: Weights, frame: jax.Array) -> Observables:
@@ -77,20 +78,33 @@ def training_dataset(
 
     `fields` holds the covariances of the fields of a fresh input where they are not the overlaps themselves.
     """
+    one, seen = (jax.tree.map(lambda part: _plain(part)[None], given) for given in (observables, fields or observables))
+    return runs_dataset(problem, one, times, [seed], d, seen)
+
+
+def runs_dataset(
+    problem: TwoLayer,
+    observables: Observables,
+    times: np.ndarray,
+    seeds: Sequence[int],
+    d: int,
+    fields: Observables | None = None,
+) -> xr.Dataset:
+    """`training_dataset` of many runs: every observable has a leading axis of seeds."""
     overlap, gram, second_layer, bias = map(_plain, observables)
-    test, excess, error = population_losses(problem, *map(_plain, fields or observables))
+    test, excess, error = run_losses(problem, *map(_plain, fields or observables))
     dataset = xr.Dataset(
         {
-            "overlap": (("seed", "time", "neuron", "latent"), overlap[None]),
-            "gram": (("seed", "time", "neuron", "neuron2"), gram[None]),
-            "second_layer": (("seed", "time", "neuron"), second_layer[None]),
-            "test_loss": (("seed", "time"), test[None]),
-            "excess_risk": (("seed", "time"), excess[None]),
+            "overlap": (("seed", "time", "neuron", "latent"), overlap),
+            "gram": (("seed", "time", "neuron", "neuron2"), gram),
+            "second_layer": (("seed", "time", "neuron"), second_layer),
+            "test_loss": (("seed", "time"), test),
+            "excess_risk": (("seed", "time"), excess),
         },
-        coords={"time": times, "seed": [seed]},
+        coords={"time": times, "seed": list(seeds)},
         attrs={"d": d, "loss_error": error},
     )
-    return dataset if bias is None else dataset.assign(bias=(("seed", "time", "neuron"), bias[None]))
+    return dataset if bias is None else dataset.assign(bias=(("seed", "time", "neuron"), bias))
 
 
 def _plain(part: Any) -> Any:

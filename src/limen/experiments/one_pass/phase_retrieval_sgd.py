@@ -10,6 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number
+from limen.gaussian.starts.start_weights import start_overlaps
 from limen.problem import SphericalSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass import overlap_chain
@@ -58,31 +59,45 @@ class PhaseRetrievalSGD(Experiment):
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
         seeds = seeds or tuple(range(self.default_seeds))
-        own = tuple(run for seed in seeds for run in self._runs_of(seed))
-        found = phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=own)
-        starts = found.dataset.overlap.values[:, :1, 0, 0]
-        noiseless = phase_retrieval.square_overlap(starts, self.rate, self.noise, self.times()).mean(axis=0)
-        dataset = self._averaged(found.dataset, seeds).assign(
+        if self.runs == 1:
+            found = phase_retrieval.solve(self.problem(), self.times(), d=self.d, seeds=seeds)
+            starts = found.dataset.overlap.values[:, 0, 0, 0]
+        else:
+            own = [run for seed in seeds for run in self._runs_of(seed)]
+            starts = np.array([start_overlaps(self.problem(), self.d, run)[0][0, 0] for run in own])
+            found = self._mean_prediction(seeds, starts)
+        noiseless = phase_retrieval.square_overlap(starts[:, None], self.rate, self.noise, self.times()).mean(axis=0)
+        dataset = found.dataset.assign(
             plateau_risk=phase_retrieval.plateau_risk(self.rate, self.noise), noiseless_square=("time", noiseless)
         )
         return replace(found, dataset=dataset)
 
+    def _mean_prediction(self, seeds: tuple[int, ...], starts: np.ndarray) -> Findings:
+        """The mean of each seed's runs; of the overlap the root mean square."""
+        square = phase_retrieval.mean_square(starts, self.rate, self.noise, self.times(), self.d)
+        square = square.reshape(len(seeds), self.runs, -1).mean(axis=1)
+        dataset = xr.Dataset(
+            {
+                "excess_risk": (("seed", "time"), 2.0 * (1.0 - square)),
+                "test_loss": (("seed", "time"), 2.0 * (1.0 - square) + 0.5 * self.noise),
+                "overlap": (("seed", "time", "neuron", "latent"), np.sqrt(square)[..., None, None]),
+            },
+            coords={"time": self.times(), "seed": list(seeds)},
+            attrs={"d": self.d},
+        )
+        return Findings(dataset, True, phase_retrieval.said(self.rate, self.noise))
+
     def train(self, seed: int) -> Findings:
         if self.runs == 1:
             return one_pass_sgd.solve(self.problem(), self.times(), d=self.d, seed=seed)
-        found = overlap_chain.solve_seeds(self.problem(), self.times(), self.d, self._runs_of(seed))
-        dataset = xr.concat([one.dataset for one in found], "seed", coords="minimal", compat="override")
-        ok = all(one.ok for one in found)
-        status = next((one.status for one in found if not one.ok), found[0].status)
-        return Findings(self._averaged(dataset, (seed,)), ok, status)
+        found = overlap_chain.solve_together(self.problem(), self.times(), self.d, self._runs_of(seed))
+        return replace(found, dataset=self._averaged(found.dataset, (seed,)))
 
     def _runs_of(self, seed: int) -> range:
         return range(seed * self.runs, (seed + 1) * self.runs)
 
     def _averaged(self, dataset: xr.Dataset, seeds: tuple[int, ...]) -> xr.Dataset:
         """Means over the runs of each seed; of the overlap, whose sign is chance, the root mean square."""
-        if self.runs == 1:
-            return dataset
         squares = dataset[["excess_risk", "test_loss"]].assign(overlap=dataset.overlap**2)
         means = squares.coarsen(seed=self.runs).mean().assign_coords(seed=list(seeds))
         return means.assign(overlap=np.sqrt(means.overlap))

@@ -36,7 +36,7 @@ from limen.simulation.one_pass.chain_steps import (
 )
 from limen.simulation.one_pass.one_pass_sgd import refuses as training_refuses
 from limen.simulation.record import diverged
-from limen.simulation.training_record import Observables, stayed_finite, training_dataset
+from limen.simulation.training_record import Observables, runs_dataset, stayed_finite
 from limen.simulation.work import check_chain_work
 
 CITATIONS = ("arnaboldi2023escaping", "saad1995", "goldt2019")
@@ -74,6 +74,13 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
     """`solve` for many seeds in one compiled loop, far cheaper per seed; every seed's numbers are its own."""
     if not problem.inputs.isotropic:
         return solve_in_blocks(problem, times, d, seeds)
+    runs = solve_together(problem, times, d, seeds).dataset
+    return [_judged(runs.isel(seed=[row]), d) for row in range(len(seeds))]
+
+
+@in_double
+def solve_together(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[int]) -> Findings:
+    """`solve` for many seeds on isotropic inputs as one result; to split it costs as much as the runs."""
     algorithm, network, k = problem.algorithm, problem.network, problem.target.latents
     assert isinstance(algorithm, (OnePassSGD, SphericalSGD))
     batch = algorithm.batch if isinstance(algorithm, OnePassSGD) else 1
@@ -105,16 +112,13 @@ def solve_seeds(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence[in
         (),
     )
     recorded = advance_chain(functions, rates, overlap, gram, second, d, steps, seeds)
-    found = []
-    for index, seed in enumerate(seeds):
-        dataset = training_dataset(problem, Observables(*(part[index] for part in recorded)), times, seed, d)
-        dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
-        finite = stayed_finite(dataset)
-        status = f"exact overlap chain of SGD in d = {d}."
-        if not finite:
-            status = diverged(d, "rate")
-        found.append(Findings(dataset, finite, status))
-    return found
+    dataset = runs_dataset(problem, Observables(*recorded), times, seeds, d)
+    return _judged(dataset.assign_coords(step=("time", steps), samples=("time", steps * batch)), d)
+
+
+def _judged(dataset: xr.Dataset, d: int) -> Findings:
+    finite = stayed_finite(dataset)
+    return Findings(dataset, finite, f"exact overlap chain of SGD in d = {d}." if finite else diverged(d, "rate"))
 
 
 @answers("simulation", CITATIONS)

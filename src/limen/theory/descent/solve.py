@@ -268,14 +268,18 @@ def conditioned_set(
     paths: int,
     seed: int,
     penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
+    drawn: int | None = None,
 ) -> Run:
     """One set of paths through all steps without responses, in the limit of infinite dimension; `penalty` as of
-    `conditioned_pass`."""
+    `conditioned_pass`. The coordinates of its gradients are the first of `drawn` that are drawn together: sets with as
+    many drawn share their points."""
     assert isinstance(problem.algorithm, GradientDescent)
     given = problem.target.latents + problem.network.width
     randoms = numpy_generators([seed], 0, "batches of the theory")
     sampling = Sampling(None, draw_batches(problem.algorithm, steps, paths, randoms))
-    points = draw_points(problem, problem.network.width * steps, paths, [seed])
+    directions = problem.network.width * steps
+    points = draw_points(problem, directions if drawn is None else drawn, paths, [seed])
+    points = points._replace(normals=points.normals[:, : given + directions])
     start = start_coefficients(problem, given)[None]
     pinned = pinned_directions(problem).shape[1] > 0
     return conditioned_pass(problem, points, start, steps, sampling, pinned, penalty=penalty).row(0)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import xarray as xr
+from scipy.special import wofz
 
 from limen.gaussian.starts.start_weights import start_overlaps
 from limen.method import Method
@@ -66,8 +67,8 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
     else:
         raise InputError("d and seeds are required: from a random start the escape depends on the overlap d^(-1/2).")
     spread = amplitude_variance(rate, noise, times, d)
-    pairs = [_moments(start, spread, rate, noise, times) for start in starts]
-    mean, square = (np.array(part) for part in zip(*pairs, strict=True))
+    mean = np.array([_moments(start, spread, rate, noise, times)[0] for start in starts])
+    square = mean_square(starts, rate, noise, times, d)
     excess = 2.0 * (1.0 - square)
     time_dims = ("seed", "time") if seeds else ("time",)
 
@@ -83,11 +84,15 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
         coords={"time": times, **({"seed": list(seeds)} if seeds else {})},
         attrs={} if d is None else {"d": d},
     )
+    return Findings(dataset, True, said(rate, noise))
+
+
+def said(rate: float, noise: float) -> str:
+    """The status: the escape rate, or why nothing escapes."""
     growth = growth_rate(rate, noise)
-    status = f"exact, escape rate 8c = {8 * growth:.4g}."
     if growth <= 0:
-        status = f"no escape: c = 1 - 6*rate - rate*noise/2 = {growth:.4g} is not positive; take a smaller rate."
-    return Findings(dataset, True, status)
+        return f"no escape: c = 1 - 6*rate - rate*noise/2 = {growth:.4g} is not positive; take a smaller rate."
+    return f"exact, escape rate 8c = {8 * growth:.4g}."
 
 
 def growth_rate(rate: float, noise: float) -> float:
@@ -119,10 +124,38 @@ def amplitude_variance(rate: float, noise: float, times: np.ndarray, d: int | No
     return (1.0 - c) / c * -np.expm1(-8.0 * c * times) / d
 
 
+def mean_square(starts: np.ndarray, rate: float, noise: float, times: np.ndarray, d: int | None) -> np.ndarray:
+    r"""$E\,m^2$ at each time from each of `starts` (runs,), over the Gaussian amplitude; shape (runs, time).
+
+    With $D=e^{-8ct}$ the square of an amplitude $a$ is $\frac{u_\infty}{1-D}\big[1-\frac{w^2}{a^2+w^2}\big]$,
+    $w^2=u_\infty D/(1-D)$: a Lorentzian, whose mean over $a\sim N(m_0,s^2)$ is Faddeeva's function,
+    $$E\frac1{a^2+w^2}=\sqrt{\frac\pi2}\,\frac1{ws}\,\mathrm{Re}\,\mathrm{wofz}\Big(\frac{m_0+iw}{s\sqrt2}\Big).$$
+    Where $1-D$ is small, and without escape, the rule of `AMPLITUDES`.
+    """
+    variance, c = amplitude_variance(rate, noise, times, d), growth_rate(rate, noise)
+    found, closed = np.empty((len(starts), len(times))), np.zeros(len(times), dtype=bool)
+    if c > 0.0:
+        closed = (8.0 * c * times > 1e-3) & (variance > 0.0)
+    for row, start in enumerate(starts):
+        found[row, ~closed] = _moments(start, variance[~closed], rate, noise, times[~closed])[1]
+    if closed.any():
+        limit, decay, s = c / (1.0 - 6.0 * rate), np.exp(-8.0 * c * times[closed]), np.sqrt(variance[closed])
+        w = np.sqrt(limit * decay / (1.0 - decay))
+        dip = wofz((np.asarray(starts)[:, None] + 1j * w) / (np.sqrt(2.0) * s)).real
+        found[:, closed] = limit / (1.0 - decay) * (1.0 - np.sqrt(0.5 * np.pi) * w / s * dip)
+    return found
+
+
 def _moments(
     start: float, variance: np.ndarray, rate: float, noise: float, times: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of the overlap and of its square over the Gaussian amplitude, at each time."""
+    r"""Mean of the overlap and of its square over the Gaussian amplitude, at each time.
+
+    From $\gamma=1/6$ on the logistic equation has no stable side; the overlap decays, so small that it is linear.
+    """
+    if rate >= 1.0 / 6.0:
+        growth = np.exp(4.0 * growth_rate(rate, noise) * times)
+        return start * growth, (start**2 + variance) * growth**2
     weights = np.exp(-0.5 * AMPLITUDES**2)
     weights /= weights.sum()
     amplitude = start + np.sqrt(variance)[:, None] * AMPLITUDES

@@ -2,6 +2,9 @@ r"""Gradient flow without a model: the exact theory of gradient descent, its ste
 
 Descent with the step $\eta=\delta T/N$ takes $N$ steps to time $T$ and is off by a smooth expansion in $\eta$. Runs
 of $N,2N,4N$ steps are extrapolated twice (Richardson), $N$ doubled until the last two extrapolations agree.
+
+All three have the same random points: the forces are smooth in time, so that their new directions come in the same
+order at every $N$, and most of the error of the paths cancels in the differences that the extrapolation magnifies.
 """
 
 from typing import Any, NamedTuple
@@ -20,11 +23,13 @@ from limen.theory.flow import solve as gaussian
 from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
-PATHS, SETS = 8192, 4
+PATHS, MOST_PATHS, SETS = 8192, 131072, 4
 FEWEST_STEPS = 16
 # Steps times width that a set of paths can carry, and up to which it takes seconds.
 MOST_DIRECTIONS = 640
 WIDEST = 8
+# Paths times squared directions, up to which the paths are raised: some ten seconds.
+MOST_WORK = 5e9
 
 
 class Trajectory(NamedTuple):
@@ -74,12 +79,18 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / m)))
     if 4 * steps * m > MOST_DIRECTIONS:
         return _of_the_model(problem, grid, 4 * steps)
-    runs = [[_run(problem, grid, steps << level, seed) for seed in range(SETS)] for level in range(3)]
-    found, error, worst = _extrapolated(runs)
-    while not worst <= tolerance and 8 * steps * m <= MOST_DIRECTIONS:
-        steps *= 2
-        runs = [*runs[1:], [_run(problem, grid, 4 * steps, seed) for seed in range(SETS)]]
-        found, error, worst = _extrapolated(runs)
+    paths = PATHS
+    found, error = _extrapolated(_runs(problem, grid, steps, paths))
+    while not error.worst <= tolerance:
+        finer, more = 2 * steps, 4 * paths
+        if error.of_paths and more <= MOST_PATHS and more * (4 * steps * m) ** 2 <= MOST_WORK:
+            paths = more
+        elif 4 * finer * m <= MOST_DIRECTIONS:
+            steps, paths = finer, paths if paths * (4 * finer * m) ** 2 <= 2.0 * MOST_WORK else PATHS
+        else:
+            break
+        found, error = _extrapolated(_runs(problem, grid, steps, paths))
+    worst = error.worst
     groups = neuron_groups(problem)
     losses = population_losses(problem, found.overlap, found.gram, found.second_layer)
     ends = [population_losses(problem, *(part[i] for part in error.sets)).test for i in range(SETS)]
@@ -101,7 +112,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
         variables |= {"own_gram": (along, own[0]), "own_gram_spread": (along, own[1])}
     coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
     dataset = xr.Dataset(variables, coords=coords)
-    statistics = {"steps": 4.0 * steps, "error": worst}
+    statistics = {"steps": 4.0 * steps, "paths": float(paths), "error": worst}
     where = "on the sphere" if problem.algorithm.spherical else "of free neurons"
     status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
     if gaussian.refuses(problem) is None:
@@ -116,8 +127,14 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     return Findings(dataset, True, status + ".", statistics)
 
 
-def _run(problem: TwoLayer, grid: np.ndarray, steps: int, seed: int) -> Trajectory:
-    """Descent in so many steps, read off at the times asked for."""
+def _runs(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int) -> list[list[Trajectory]]:
+    """Descent in `steps`, twice and four times as many, each with every set of paths."""
+    return [[_run(problem, grid, steps << level, paths, seed, 4 * steps) for seed in range(SETS)] for level in range(3)]
+
+
+def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int, finest: int) -> Trajectory:
+    """Descent in so many steps, read off at the times asked for; its points are the first of those of `finest`
+    steps."""
     flow = problem.algorithm
     assert problem.samples_per_dim is not None and isinstance(flow, GradientFlow)
     last, k = float(grid[-1]), problem.target.latents
@@ -130,7 +147,8 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int, seed: int) -> Trajecto
         return regularization.matrix(time), regularization.second_layer(time)
 
     plain = problem.model_copy(update={"algorithm": rule})
-    run = conditioned_set(plain, steps, PATHS, seed, penalty if regularization is not None else None)
+    drawn = problem.network.width * finest
+    run = conditioned_set(plain, steps, paths, seed, penalty if regularization is not None else None, drawn)
     gram = np.einsum("tic,tjc->tij", run.coefficients, run.coefficients)
     own = np.linspace(0.0, last, steps + 1)
     parts = (run.train_loss, run.coefficients[:, :, :k], gram, run.second_layer)
@@ -140,30 +158,37 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int, seed: int) -> Trajecto
 
 
 class Error(NamedTuple):
-    """Errors of the parts of a trajectory, and overlaps, Gram matrices and second layers of every set."""
+    """Errors of the parts of a trajectory; overlaps, Gram matrices and second layers of every set; the largest error in
+    parts of a variable's size, and whether the paths, not the steps, make it."""
 
     train_loss: np.ndarray
     overlap: np.ndarray
     gram: np.ndarray
     second_layer: np.ndarray
     sets: tuple[np.ndarray, np.ndarray, np.ndarray]
+    worst: float
+    of_paths: bool
 
 
-def _extrapolated(runs: list[list[Trajectory]]) -> tuple[Trajectory, Error, float]:
-    """The twice extrapolated trajectory, its error, and the largest error in parts of a variable's size."""
-    values, errors, sets, worst = [], [], [], 0.0
+def _extrapolated(runs: list[list[Trajectory]]) -> tuple[Trajectory, Error]:
+    """The twice extrapolated trajectory, and its error."""
+    values, errors, sets, worst, of_paths = [], [], [], 0.0, False
     for part in range(4):
         coarse, middle, fine = (np.stack([one[part] for one in level]) for level in runs)
         first, second = 2.0 * middle - coarse, 2.0 * fine - middle
         best = (4.0 * second - first) / 3.0
         values.append(best.mean(axis=0))
         change = np.abs(second.mean(axis=0) - first.mean(axis=0)) / 3.0
-        errors.append(np.hypot(change, best.std(axis=0, ddof=1) / SETS**0.5))
+        spread = best.std(axis=0, ddof=1) / SETS**0.5
+        errors.append(np.hypot(change, spread))
         sets.append(best)
         size = np.abs(values[-1]).max()
-        worst = max(worst, float(np.max(errors[-1])) / size if size > 0.0 else 0.0) if np.isfinite(size) else np.inf
+        if not np.isfinite(size):
+            worst, of_paths = np.inf, False
+        elif size > 0.0 and float(np.max(errors[-1])) / size > worst:
+            worst, of_paths = float(np.max(errors[-1])) / size, bool(np.max(spread) > np.max(change))
     own = (sets[1], sets[2], sets[3])
-    return Trajectory(*values), Error(errors[0], errors[1], errors[2], errors[3], own), float(worst)
+    return Trajectory(*values), Error(errors[0], errors[1], errors[2], errors[3], own, worst, of_paths)
 
 
 def _model_gap(problem: TwoLayer, grid: np.ndarray, test: np.ndarray) -> float | None:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.link import hard_subspace
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
@@ -80,7 +81,7 @@ def solve(
         path = integrate_many(
             population, batch, motion, None, None, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
         )
-        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d})
+        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **known_effect(problem)})
     else:
         path = integrate_one(
             population, starts[0], motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
@@ -88,6 +89,17 @@ def solve(
         symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
         found = flow_findings(path, times, population, motion, symmetry)
     return with_losses(problem, found) if sampled else found
+
+
+def known_effect(problem: TwoLayer) -> dict[str, str]:
+    """What a comparison that does not agree should say: at a saddle the noise of SGD counts at every d."""
+    if isinstance(problem.start, OverlapStart) or not hard_subspace(problem.target).basis.shape[1]:
+        return {}
+    return {
+        "caveat": "From a random start the noise of SGD moves the escape from a saddle as much as the start itself "
+        "does, at every d, and the equations of the overlaps leave it out (for committees limen.one_pass.diffusion "
+        "follows it)."
+    }
 
 
 def momentum_of(problem: TwoLayer) -> float:
