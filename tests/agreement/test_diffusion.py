@@ -137,8 +137,9 @@ def test_what_is_refused():
         diffusion(1.0, 0.4, 1.0, 1.0, 1.0, "square", RATE, NOISE, 100, [0.1], 2, steps_per_time=0)
 
 
+@in_double
 def test_sphere_paths_without_noise_solve_their_equation():
-    """Volatility zero and a correction of 30 - 12 m^2: the drift of order 1/d carries the factor m."""
+    """Volatility zero and the correction m(2 m^2 - 5): the polynomials leave out the factor m."""
     rate, noise, d, times = 0.05, 0.3, 20.0, np.array([0.2, 0.5, 1.2])
 
     def slope(t, m):
@@ -154,8 +155,8 @@ def test_sphere_paths_without_noise_solve_their_equation():
 
 
 def test_kicks_of_the_general_diffusion_have_the_covariance_of_increments():
-    """One Euler step of one neuron off the sphere, 20,000 seeds; moments of one sample by Gauss–Hermite."""
-    q, m, rate, d, dt, seeds = 0.8, 0.3, 0.2, 500, 1e-3, 20_000
+    """One Euler step of one neuron off the sphere, 8000 seeds; moments of one sample by Gauss–Hermite."""
+    q, m, rate, d, dt, seeds = 0.8, 0.3, 0.2, 500, 1e-3, 8000
     nodes, weights = np.polynomial.hermite_e.hermegauss(9)
     x, y, z = np.meshgrid(nodes, nodes, nodes, indexing="ij")
     joint = weights[:, None, None] * weights[:, None] * weights / weights.sum() ** 3
@@ -167,7 +168,7 @@ def test_kicks_of_the_general_diffusion_have_the_covariance_of_increments():
     run = diffusion(q, m, 1.0, 1.0, 1.0, "square", rate, NOISE, d, [dt], seeds, steps_per_time=1000).dataset
     found = np.stack([run.overlap.values.ravel(), run.gram.values.ravel()])
     scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    np.testing.assert_allclose(np.cov(found) / (dt * rate / d) / scale, expected / scale, atol=0.05)
+    np.testing.assert_allclose(np.cov(found) / (dt * rate / d) / scale, expected / scale, atol=0.08)
     np.testing.assert_allclose(
         (found.mean(axis=1) - [m, q]) / dt, mean, atol=5 * np.sqrt(rate / d * expected.max() / dt / seeds)
     )

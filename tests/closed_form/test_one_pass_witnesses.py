@@ -229,12 +229,11 @@ def test_flows_of_students_alike_begin_with_the_slope_of_all_of_them(p):
     for i, rate in enumerate(rates):
         slope = right_hand_side(gram, np.tile(toward, (p, 1)), *shared, rate, noise)
         moved = found.isel(set=i)
-        other = 1 if p > 1 else 0
-        for place in ((0, 0), (0, other)):
-            # With one student both that are followed are it.
-            at = place if p > 1 else (0, 1)
-            start = gram[place]
-            assert (float(moved.gram[1][at]) - start) / step == pytest.approx(slope["Q"][place], rel=1e-4)
+        for place in ((0, 0), (0, 1)):
+            # Of one student both that are followed are copies.
+            own = place if p > 1 else (0, 0)
+            speed = (float(moved.gram[1][place]) - gram[own]) / step
+            assert speed == pytest.approx(slope["Q"][own], rel=1e-4)
         np.testing.assert_allclose((moved.overlap[1, 0] - toward) / step, slope["M"][0], rtol=1e-4)
 
 
