@@ -228,7 +228,7 @@ def squares(ratio=None, spherical=False):
 @pytest.mark.parametrize("spherical", [False, True])
 @in_double
 def test_slopes_of_one_eigenspace_are_isotropic_ones(spherical):
-    """Noise, a second layer at its own speed, the sphere; a variance s on everything speeds all but it up."""
+    """Noise, a second layer at its own speed, the sphere."""
     population, motion = squares(jnp.asarray(1.7), spherical)
     parts = [np.array([[1.0, 0.3], [0.3, 0.8]]), np.array([[0.4], [-0.2]]), np.array([1.2, -0.7])]
     plain = motion.slope(population, Overlaps(*map(jnp.asarray, parts)), jnp.asarray(0.0))

@@ -1,13 +1,14 @@
 """One-pass SGD, cases small enough to be written out: actual vectors, exact moments, roots and plain sums."""
 
 import math
+from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
-from scipy.special import digamma
+from scipy.special import digamma, ndtr
 
 from limen import one_pass
 from limen.precision import in_double
@@ -219,6 +220,18 @@ def test_rules_between_breakpoints_have_the_moments_of_the_pieces():
     assert weights[middle].sum() == pytest.approx(mass, rel=1e-12)
     slope = (math.exp(-0.245) - math.exp(-0.08)) / math.sqrt(2 * math.pi)
     assert weights[middle] @ nodes[middle] == pytest.approx(slope, rel=1e-10)
+
+
+@pytest.mark.parametrize("breakpoints", [(5.0,), (-3.0, -1.0, 2.5)])
+def test_rules_of_many_points_stay_in_their_pieces(breakpoints):
+    """Far pieces have nearly dependent powers: all 48 nodes of each lie inside, and E[exp(z)] of it is exact."""
+    nodes, weights = axis_rule(breakpoints, 48)
+    edges = (-12.0, *breakpoints, 12.0)
+    for part, (low, high) in enumerate(pairwise(edges)):
+        own = slice(48 * part, 48 * (part + 1))
+        assert ((nodes[own] > low) & (nodes[own] < high)).all() and (weights[own] >= 0.0).all()
+        mean = math.exp(0.5) * (ndtr(high - 1) - ndtr(low - 1) if low < 1 else ndtr(1 - low) - ndtr(1 - high))
+        assert weights[own] @ np.exp(nodes[own]) == pytest.approx(mean, rel=1e-10)
 
 
 def test_whitened_points_have_no_mean_and_the_identity():
