@@ -3,12 +3,14 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
+from limen.gaussian.keys import stream_keys
 from limen.precision import in_double
 from limen.problem import InputError
 from limen.problem.activations import as_activation
 from limen.simulation.one_pass.overlap_chain import chain
-from limen.theory.one_pass.diffusion import sphere_diffusion, sphere_drift_correction, sphere_volatility
+from limen.theory.one_pass.diffusion import _sphere_path, sphere_diffusion, sphere_drift_correction, sphere_volatility
 from limen.theory.one_pass.increments import committee_increments, increment_covariance
 from limen.theory.one_pass.overlap_diffusion import diffusion
 from limen.theory.one_pass.overlap_equations.overlap_flow import motion_of
@@ -133,3 +135,47 @@ def test_what_is_refused():
         diffusion(1.0, 0.4, 1.0, 1.0, 1.0, "square", RATE, NOISE, 1, [0.1], 2)
     with pytest.raises(InputError, match="steps_per_time must be"):
         diffusion(1.0, 0.4, 1.0, 1.0, 1.0, "square", RATE, NOISE, 100, [0.1], 2, steps_per_time=0)
+
+
+@in_double
+def test_sphere_paths_without_noise_solve_their_equation():
+    """Volatility zero and the correction m(2 m^2 - 5): the polynomials leave out the factor m."""
+    rate, noise, d, times = 0.05, 0.3, 20.0, np.array([0.2, 0.5, 1.2])
+
+    def slope(t, m):
+        return 4 * m * ((1 - 6 * rate) * (1 - m**2) - rate * noise / 2) - m * (5 - 2 * m**2) / d
+
+    polynomials = jnp.asarray([[0.0, 0.0], [-5.0, 2.0]])
+    lengths = jnp.asarray(np.diff(times, prepend=0.0))
+    keys = stream_keys((0, 1), 20, "diffusion")
+    found = _sphere_path(128, jnp.asarray([0.2, -0.5]), lengths, jnp.asarray([rate, noise, d]), polynomials, keys)
+    for start, path in zip((0.2, -0.5), np.asarray(found).T, strict=True):
+        expected = solve_ivp(slope, (0.0, 1.2), [start], t_eval=times, rtol=1e-10, atol=1e-12).y[0]
+        np.testing.assert_allclose(path, expected, rtol=2e-4)
+
+
+def test_kicks_of_the_general_diffusion_have_the_covariance_of_increments():
+    """One Euler step of one neuron off the sphere, 8000 seeds; moments of one sample by Gauss–Hermite."""
+    q, m, rate, d, dt, seeds = 0.8, 0.3, 0.2, 500, 1e-3, 8000
+    nodes, weights = np.polynomial.hermite_e.hermegauss(9)
+    x, y, z = np.meshgrid(nodes, nodes, nodes, indexing="ij")
+    joint = weights[:, None, None] * weights[:, None] * weights / weights.sum() ** 3
+    field = m * x + np.sqrt(q - m**2) * y
+    push = 2 * field * (x**2 - field**2 + np.sqrt(NOISE) * z)
+    moves = np.stack([push * x, 2 * push * field + rate * push**2]).reshape(2, -1)
+    mean = moves @ joint.ravel()
+    expected = (moves * joint.ravel()) @ moves.T - np.outer(mean, mean)
+    run = diffusion(q, m, 1.0, 1.0, 1.0, "square", rate, NOISE, d, [dt], seeds, steps_per_time=1000).dataset
+    found = np.stack([run.overlap.values.ravel(), run.gram.values.ravel()])
+    scale = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
+    np.testing.assert_allclose(np.cov(found) / (dt * rate / d) / scale, expected / scale, atol=0.08)
+    np.testing.assert_allclose(
+        (found.mean(axis=1) - [m, q]) / dt, mean, atol=5 * np.sqrt(rate / d * expected.max() / dt / seeds)
+    )
+
+
+def test_the_risk_of_sphere_paths_is_that_of_phase_retrieval():
+    """Half of E(z^2 - x^2)^2 at correlation m: 3 - (1 + 2 m^2)."""
+    found = sphere_diffusion(0.4, 0.05, 0.0, 1000, [0.0, 0.1], 3).dataset
+    assert float(found.excess_risk[0, 0]) == pytest.approx(3 - (1 + 2 * 0.16))
+    np.testing.assert_allclose(found.excess_risk, 2 - 2 * found.overlap[:, :, 0, 0] ** 2)

@@ -61,3 +61,9 @@ def test_at_a_million_dimensions_leaps_follow_the_law_of_exits_and_their_length_
 def test_too_few_steps_for_a_leap_are_refused():
     with pytest.raises(InputError, match="d must be at least"):
         leaping_exit_times(1, 100, 0.1, 0.0)
+
+
+def test_exits_are_dated_in_the_middle_of_their_leaps():
+    leap = 2e-3
+    found = leaping_exit_times(1, 10_000, 0.1, 0.0, 0.05, seeds=8, leap=leap) / leap
+    np.testing.assert_allclose(found - np.floor(found), 0.5, atol=1e-6)

@@ -1,14 +1,30 @@
 """One-pass SGD on inputs of several variances: limits, closed forms, stored numbers, mistakes."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 
 import limen
 from limen import InputError
 from limen.gaussian.starts.block_starts import block_start, limiting_start
+from limen.precision import in_double
+from limen.problem.activations import as_activation
+from limen.theory.one_pass import fluctuations as fluctuations_module
+from limen.theory.one_pass.blocks import block_fluctuations as block_fluctuations_module
 from limen.theory.one_pass.blocks import block_ode
-from limen.theory.one_pass.blocks.block_fluctuations import block_fluctuations, start_covariance
+from limen.theory.one_pass.blocks.block_fluctuations import (
+    block_fluctuations,
+    block_increment_covariance,
+    start_covariance,
+)
+from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum, block_slope
+from limen.theory.one_pass.committee import committee_population
+from limen.theory.one_pass.fluctuations import Spline
+from limen.theory.one_pass.increments import committee_increments
+from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule
+from limen.theory.one_pass.overlaps import Overlaps
 
 TWO = {"variances": (0.4, 1.6), "fractions": (0.5, 0.5)}
 
@@ -200,3 +216,89 @@ def test_parts_of_a_start_differ_from_seed_to_seed():
     drawn = np.array([np.append(start.overlap(problem), start.gram) for start in starts])
     wanted = start_covariance(problem, mean.aligned, mean.gram)[: drawn.shape[1], : drawn.shape[1]]
     np.testing.assert_allclose(300 * np.cov(drawn.T), wanted, atol=0.09)
+
+
+@in_double
+def squares(ratio=None, spherical=False):
+    """Two square neurons, one teacher: averages and the motion of SGD."""
+    motion = Motion(Schedule(jnp.asarray(0.4)), jnp.asarray(1.0), ratio, spherical, True)
+    return committee_population("square", 2, np.eye(1), np.ones(1), 0.3), motion
+
+
+@pytest.mark.parametrize("spherical", [False, True])
+@in_double
+def test_slopes_of_one_eigenspace_are_isotropic_ones(spherical):
+    """Noise, a second layer at its own speed, the sphere."""
+    population, motion = squares(jnp.asarray(1.7), spherical)
+    parts = [np.array([[1.0, 0.3], [0.3, 0.8]]), np.array([[0.4], [-0.2]]), np.array([1.2, -0.7])]
+    plain = motion.slope(population, Overlaps(*map(jnp.asarray, parts)), jnp.asarray(0.0))
+    one = Spectrum(*(jnp.asarray(x) for x in ([1.0], [1.0], [[1.0]])))
+    state = BlockOverlaps(jnp.asarray(parts[0][None]), jnp.asarray(parts[1][None]), jnp.asarray(parts[2]))
+    blocks = block_slope(population, one, motion, state, jnp.asarray(0.0))
+    np.testing.assert_allclose(blocks.gram[0], plain.gram, atol=1e-10)
+    np.testing.assert_allclose(blocks.overlap[0], plain.overlap, atol=1e-10)
+    np.testing.assert_allclose(blocks.second_layer, plain.second_layer, atol=1e-10)
+
+
+@in_double
+def test_lengths_do_not_fluctuate_on_the_sphere():
+    """The covariance of one sample's increments is symmetric, positive, and none of it lengthens a neuron."""
+    gram = np.array([[[0.7, 0.2], [0.2, 0.5]], [[0.3, -0.1], [-0.1, 0.5]]])
+    overlap, lengths = np.array([[[0.3], [0.1]], [[0.2], [-0.25]]]), np.array([[0.8], [0.3]])
+    population, motion = squares(None, True)
+    state = BlockOverlaps(*(jnp.asarray(x) for x in (gram, overlap, np.array([1.2, -0.7]))))
+    spectrum = Spectrum(*(jnp.asarray(x) for x in ([0.5, 2.0], [0.6, 0.4], lengths)))
+    sampled = committee_increments(as_activation("square"), 2, np.eye(1), np.ones(1), 0.3)
+    found = np.asarray(block_increment_covariance(sampled, spectrum, state, motion, jnp.asarray(0.0)))
+    np.testing.assert_allclose(found, found.T, atol=1e-10)
+    assert np.linalg.eigvalsh(found).min() > -1e-9 and np.trace(found) > 1.0
+    # Packed: overlaps of both eigenspaces (4), then their Gram matrices (2 x 4), then the second layer.
+    length = np.zeros((2, len(found)))
+    length[0, [4, 8]] = length[1, [7, 11]] = 1.0
+    np.testing.assert_allclose(length @ found, 0.0, atol=1e-10)
+    slope = block_slope(population, spectrum, motion, state, jnp.asarray(0.0))
+    np.testing.assert_allclose(jnp.einsum("bii->i", slope.gram), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+@in_double
+def test_spread_of_a_linear_neuron_sums_the_noise_at_its_own_time(blocks):
+    r"""$\dot M=1-M$, so that a source of one and the rate $0.4e^{-t}$ give $V=0.4(e^{-t}-e^{-2t})/d$."""
+    d, times = 50, np.array([0.0, 0.5, 2.0])
+    motion = Motion(Schedule(jnp.asarray(0.4), lambda t: jnp.exp(-t)), jnp.asarray(1.0), None, False, True)
+    population = committee_population("linear", 1, np.eye(1), np.ones(1), 0.3)
+    coefficients = np.zeros((4, 1, 3, 3))
+    coefficients[3, 0, 0, 0] = 1.0
+    source = Spline(jnp.asarray([0.0, 3.0]), jnp.asarray(coefficients))
+    start = [jnp.asarray([[0.8]]), jnp.asarray([[0.3]]), jnp.ones(1)]
+    shared = (motion, jnp.asarray(times), source, jnp.asarray(1 / d))
+    if blocks:
+        spectrum = Spectrum(*(jnp.asarray(x) for x in ([1.0], [1.0], [[1.0]])))
+        state = BlockOverlaps(start[0][None], start[1][None], start[2])
+        covariance = block_fluctuations_module._spread(population, spectrum, state, *shared, jnp.zeros((3, 3)))[1]
+    else:
+        covariance = fluctuations_module._spread(population, Overlaps(*start), *shared)[1]
+    np.testing.assert_allclose(covariance[:, 0, 0], 0.4 * (np.exp(-times) - np.exp(-2 * times)) / d, rtol=1e-5)
+
+
+@pytest.mark.parametrize("theory", ["overlap-ode", "block-overlap-ode"])
+@pytest.mark.parametrize("rate", [0.2, "0.2/(1+t)", lambda t: 0.2 / (1.0 + t)], ids=["number", "formula", "function"])
+def test_momentum_of_a_linear_neuron_is_a_faster_clock(theory, rate):
+    r"""$\dot\rho=(-2\rho+\frac{\gamma(t)}{1-\beta}(\rho+\Delta))/(1-\beta)$ for the squared distance, in the time of
+    the steps."""
+    beta, noise, times = 0.6, 0.3, np.array([0.0, 0.4, 1.0])
+    posed = limen.TwoLayer(
+        limen.target("z", noise=noise),
+        limen.network(1, "linear"),
+        limen.OnePassSGD(rate, momentum=beta),
+        start=limen.OverlapStart(0.0, gram=[[1.0]]),
+    )
+    found = limen.predict(posed, times, theory=theory).dataset
+
+    def slope(t, rho):
+        gamma = rate if isinstance(rate, float) else 0.2 / (1 + t)
+        return (-2 * rho + gamma / (1 - beta) * (rho + noise)) / (1 - beta)
+
+    path = solve_ivp(slope, (0.0, 1.0), [2.0], t_eval=times, rtol=1e-9, atol=1e-11).y[0]
+    np.testing.assert_array_equal(found.time, times)
+    np.testing.assert_allclose(found.excess_risk, 0.5 * path, rtol=1e-6)

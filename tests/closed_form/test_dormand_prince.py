@@ -75,3 +75,12 @@ def test_growth_beyond_a_bound_and_a_singularity_are_said():
     values, end = integrated(lambda t, v: v * v, jnp.ones(1), times, 1e-8)
     assert end.stuck and np.isinf(values[2, 0])
     np.testing.assert_allclose(values[:2, 0], [2.0, 10.0], rtol=1e-6)
+
+
+@in_double
+def test_stages_see_the_field_at_their_own_times():
+    """A field of the time alone, of degree four: every step is exact, dense output included to its own degree."""
+    values, _ = integrated(lambda t, v: 5 * t**4 + 0.0 * v, jnp.zeros(1), jnp.asarray([0.7, 2.0]), 1e-4)
+    assert float(values[-1, 0]) == pytest.approx(32.0, rel=1e-12)
+    values, _ = integrated(lambda t, v: 4 * t**3 + 0.0 * v, jnp.zeros(1), jnp.asarray([0.3, 0.7, 2.0]), 1e-4)
+    np.testing.assert_allclose(values[:, 0], [0.3**4, 0.7**4, 16.0], rtol=1e-9)

@@ -7,6 +7,7 @@ from scipy.special import digamma
 from scipy.stats import ks_2samp
 
 from limen.problem import InputError
+from limen.simulation.one_pass import exit_times as exit_times_module
 from limen.simulation.one_pass.exit_times import simulated_exit_times
 from limen.theory.one_pass import exit_time as module
 from limen.theory.one_pass.exit_time import (
@@ -195,3 +196,59 @@ def test_what_is_refused():
         simulated_exit_times(1, 100, 0.1, 0.0, seeds=[])
     with pytest.raises(InputError, match="of order one"):
         exit_time(30, 40, 0.05, 0.0, fraction=1e-4)
+
+
+def explicit_exits(width, d, rate, noise, fraction, steps, count):
+    """First step after which the risk has fallen, neurons as vectors on the sphere; 0 for none."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(count, width, d))
+    u /= np.linalg.norm(u, axis=2, keepdims=True)
+
+    def risk(u):
+        gram = u @ u.swapaxes(1, 2)
+        return 1 + (gram**2).sum(axis=(1, 2)) / width**2 - 2 / width * (u[:, :, 0] ** 2).sum(axis=1)
+
+    level, first = (1 - fraction) * risk(u), np.zeros(count, dtype=int)
+    for step in range(1, steps + 1):
+        x = rng.normal(size=(count, d))
+        fields = np.einsum("nid,nd->ni", u, x)
+        error = x[:, 0] ** 2 - (fields**2).mean(axis=1) + np.sqrt(noise) * rng.normal(size=count)
+        u = u + rate / (d * width) * (2 * error[:, None] * fields)[:, :, None] * x[:, None, :]
+        u /= np.linalg.norm(u, axis=2, keepdims=True)
+        first[(first == 0) & (risk(u) <= level)] = step
+    return first
+
+
+@pytest.mark.parametrize("width, d, rate", [(1, 3, 1.5), (2, 4, 2.0)])
+def test_exits_after_each_of_the_first_steps_are_those_of_vectors(width, d, rate):
+    """A few dimensions, where every degree of freedom counts; whoever stays to the horizon has no exit."""
+    noise, fraction, steps, count = 0.3, 0.3, 6, 1500
+    unit = rate / (d * width)
+    times, _, _ = simulated_exit_times(width, d, rate, noise, fraction, seeds=count, horizon=steps * unit * (1 - 1e-9))
+    found = np.where(np.isfinite(times), times / unit, 0.0)
+    np.testing.assert_allclose(found, np.rint(found), atol=1e-9)
+    assert found.max() == steps
+    explicit = explicit_exits(width, d, rate, noise, fraction, steps, 40 * count)
+    for step in range(steps + 1):
+        one, other = np.mean(np.rint(found) == step), np.mean(explicit == step)
+        assert abs(one - other) < 4.5 * np.sqrt(1.05 * other / count), step
+
+
+def test_exits_do_not_depend_on_who_is_dropped(monkeypatch):
+    """Seeds that have left are dropped, and the rest goes on with the same clock."""
+    arguments = dict(width=1, d=20, rate=0.05, noise=0.0, fraction=0.1, seeds=8, horizon=6.0)
+    together = simulated_exit_times(**arguments)[0]
+    monkeypatch.setattr(exit_times_module, "WORTH_DROPPING", 8)
+    monkeypatch.setattr(exit_times_module, "DROP", 2)
+    np.testing.assert_array_equal(simulated_exit_times(**arguments)[0], together)
+    # A block of steps is 128.
+    assert (together > 128 * 0.05 / 20).sum() == 4
+
+
+def test_random_starts_have_the_moments_of_unit_vectors():
+    """At dimension four: E mu = p, E tau = p(p - 1), and a squared coordinate is Beta(1/2, (d - 1)/2)."""
+    p, d, draws = 2, 4, 40_000
+    mu, tau, _ = module._random_starts(p, d, draws, 3)
+    assert mu.mean() == pytest.approx(p, abs=4.5 * mu.std() / draws**0.5)
+    assert tau.mean() == pytest.approx(p * (p - 1), abs=4.5 * tau.std() / draws**0.5)
+    assert mu.var() == pytest.approx(2 * p * (d - 1) / (d + 2), rel=0.05)

@@ -94,6 +94,12 @@ def test_finite_dimension_raises_the_risk_by_its_closed_form():
     infinite = mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "square", 0.0, 0.0, [0.0]).dataset.excess_risk
     finite = mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "square", 0.0, 0.0, [0.0], d=62).dataset.excess_risk
     assert float(finite[0] - infinite[0]) == pytest.approx(30 * 29 * 0.25 / 60 / 900)
+    # Particles that stand for many meet others of their own kind too.
+    infinite, finite = (
+        mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "square", 0.0, 0.0, [0.0], False, d).dataset.excess_risk
+        for d in (None, 62)
+    )
+    assert float(finite[0] - infinite[0]) == pytest.approx(30 * 30 * 0.25 / 60 / 900)
 
 
 def test_quadrature_over_angles_reproduces_the_explicit_term_of_the_square():
@@ -138,3 +144,14 @@ def test_what_is_refused():
         mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "tanh", 0.0, 0.0, TIMES, d=3)
     with pytest.raises(InputError, match="no kink away from 0"):
         mean_field(overlap, rest, np.eye(2), 1.0, 1.0, "relu(z-1)", 0.0, 0.0, TIMES)
+
+
+def test_noise_of_a_weak_linear_neuron_feeds_what_is_orthogonal():
+    r"""At $am=1$ the label noise alone is left: $\dot q=-2a^2q+\gamma a^2(a^2q+\Delta)$."""
+    a, rate, noise, times = 0.5, 1.2, 0.8, np.array([0.0, 0.5, 2.0])
+    found = mean_field([[1 / a]], [0.0], [[1.0]], a, 1.0, "linear", rate, noise, times).dataset
+    decay = 2 * a**2 - rate * a**4
+    expected = rate * a**2 * noise / decay * (1 - np.exp(-decay * times))
+    # The mean of the squared error is one of frozen points.
+    np.testing.assert_allclose(found.orthogonal_norm[:, 0], expected, rtol=2e-3)
+    np.testing.assert_allclose(found.overlap[:, 0, 0], 1 / a, rtol=1e-6)

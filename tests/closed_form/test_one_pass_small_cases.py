@@ -1,13 +1,14 @@
 """One-pass SGD, cases small enough to be written out: actual vectors, exact moments, roots and plain sums."""
 
 import math
+from itertools import pairwise
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
-from scipy.special import digamma
+from scipy.special import digamma, ndtr
 
 from limen import one_pass
 from limen.precision import in_double
@@ -126,6 +127,30 @@ def test_a_leap_has_the_mean_and_the_variance_of_its_steps(gauss_hermite):
     assert found.var() == pytest.approx(variance * leap**2 / steps, rel=0.12)
 
 
+@in_double
+def test_a_leap_of_two_neurons_sees_the_mean_of_their_squares(gauss_hermite):
+    """As above for the first of two neurons that overlap."""
+    m, between, strength, noise, leap, steps, count = (0.3, -0.2), 0.25, 0.03, 0.5, 1e-3, 4000.0, 20_000
+    gram = np.array([[1.0, between], [between, 1.0]])
+    factor = np.linalg.cholesky(gram - np.outer(m, m))
+
+    def move(x):
+        fields = x[:, :1] * np.array(m) + x[:, 1:3] @ factor.T
+        error = x[:, 0] ** 2 - (fields**2).mean(axis=1) + math.sqrt(noise) * x[:, 3]
+        back = m[0] * (2 * error + 2 * strength * error**2) * fields[:, 0] ** 2
+        return 2 * error * x[:, 0] * fields[:, 0] - back
+
+    mean = gauss_hermite(move, 4, 6)
+    variance = gauss_hermite(lambda x: (move(x) - mean) ** 2, 4, 7)
+    normals = np.random.default_rng(1).normal(size=(count, leaping_exits.SAMPLES, 4))
+    start = (jnp.tile(jnp.asarray(m), (count, 1)), jnp.tile(jnp.asarray(gram), (count, 1, 1)), jnp.asarray(normals))
+    overlap, _ = leaping_exits._leap(*start, *(jnp.asarray(x) for x in (leap, steps, strength, noise)))
+    found = np.asarray(overlap)[:, 0]
+    error = math.sqrt(variance * leap**2 / steps / count)
+    assert found.mean() - m[0] == pytest.approx(leap * mean, abs=4 * error + 0.02 * leap * abs(mean))
+    assert found.var() == pytest.approx(variance * leap**2 / steps, rel=0.12)
+
+
 # Degrees learnt one after the other
 
 
@@ -195,6 +220,18 @@ def test_rules_between_breakpoints_have_the_moments_of_the_pieces():
     assert weights[middle].sum() == pytest.approx(mass, rel=1e-12)
     slope = (math.exp(-0.245) - math.exp(-0.08)) / math.sqrt(2 * math.pi)
     assert weights[middle] @ nodes[middle] == pytest.approx(slope, rel=1e-10)
+
+
+@pytest.mark.parametrize("breakpoints", [(5.0,), (-3.0, -1.0, 2.5)])
+def test_rules_of_many_points_stay_in_their_pieces(breakpoints):
+    """Far pieces have nearly dependent powers: all 48 nodes of each lie inside, and E[exp(z)] of it is exact."""
+    nodes, weights = axis_rule(breakpoints, 48)
+    edges = (-12.0, *breakpoints, 12.0)
+    for part, (low, high) in enumerate(pairwise(edges)):
+        own = slice(48 * part, 48 * (part + 1))
+        assert ((nodes[own] > low) & (nodes[own] < high)).all() and (weights[own] >= 0.0).all()
+        mean = math.exp(0.5) * (ndtr(high - 1) - ndtr(low - 1) if low < 1 else ndtr(1 - low) - ndtr(1 - high))
+        assert weights[own] @ np.exp(nodes[own]) == pytest.approx(mean, rel=1e-10)
 
 
 def test_whitened_points_have_no_mean_and_the_identity():

@@ -6,19 +6,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import limen
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
 from limen.simulation.one_pass.two_timescale_sgd import two_timescale_sgd
-from limen.theory.one_pass import incremental
-from limen.theory.one_pass.alike_students import AlikeErfPopulation
+from limen.theory.one_pass import incremental, zero_risk
+from limen.theory.one_pass.alike_students import AlikeErfPopulation, alike_flows
 from limen.theory.one_pass.blocks.block_fluctuations import block_increment_covariance
 from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum
 from limen.theory.one_pass.committee import committee_population
 from limen.theory.one_pass.exit_time import amplitude_factor, growth_rate
 from limen.theory.one_pass.increments import problem_increments
 from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule
+from limen.theory.one_pass.overlap_equations.right_hand_side import right_hand_side
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.zero_risk import growth_rate as fastest_growth
 from limen.theory.one_pass.zero_risk import random_overlaps
@@ -214,3 +216,44 @@ def test_two_time_scales_are_a_plain_loop():
         moved = first + unit * (error * layer * slopes)[:, None] * x
         layer = layer + unit / epsilon * error * series(sigma, fields)
         first = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_flows_of_students_alike_begin_with_the_slope_of_all_of_them(p):
+    """A short time at two rates, against the right-hand side of every student; one student has no other."""
+    norm, between, toward, noise, step = 1.1, 0.3, np.array([0.4, -0.2]), 0.3, 1e-5
+    teachers, weights, rates = np.array([[1.0, 0.2], [0.2, 0.7]]), np.array([1.3, -0.4]), np.array([0.5, 3.0])
+    shared = (teachers, 0.8, weights, "erf(0.7*z)")
+    found = alike_flows(p, norm, between, toward, *shared, rates, noise, [0.0, step], tolerance=1e-10).dataset
+    gram = np.where(np.eye(p, dtype=bool), norm, between)
+    for i, rate in enumerate(rates):
+        slope = right_hand_side(gram, np.tile(toward, (p, 1)), *shared, rate, noise)
+        moved = found.isel(set=i)
+        for place in ((0, 0), (0, 1)):
+            # Of one student both that are followed are copies.
+            own = place if p > 1 else (0, 0)
+            speed = (float(moved.gram[1][place]) - gram[own]) / step
+            assert speed == pytest.approx(slope["Q"][own], rel=1e-4)
+        np.testing.assert_allclose((moved.overlap[1, 0] - toward) / step, slope["M"][0], rtol=1e-4)
+
+
+def test_the_error_of_a_probability_is_that_of_its_posterior(monkeypatch):
+    """Jeffreys' prior: 7 of 10 runs are Beta(7.5, 3.5)."""
+    outcome = np.array([0] * 7 + [1] * 3)
+    monkeypatch.setattr(zero_risk, "flow_outcomes", lambda *_: (outcome, np.zeros(10), np.full(10, 50.0), None))
+    found = zero_risk.zero_risk_probability(2, 2, "square", d=10, runs=10).dataset
+    assert float(found.zero_risk_probability) == 0.7 and float(found.trapped) == pytest.approx(0.3)
+    assert float(found.standard_error) == pytest.approx(beta(7.5, 3.5).std(), rel=1e-12)
+
+
+@pytest.mark.parametrize("drop, verdict", [(0.004, zero_risk.TRAPPED), (0.01, zero_risk.UNDECIDED)])
+def test_a_risk_stands_still_when_a_third_of_the_time_leaves_it(drop, verdict, monkeypatch):
+    """One per cent of itself, while the time grows from two thirds of the horizon to all of it."""
+    curve = np.array([[1.0, 0.5 + drop, 0.5]])
+    monkeypatch.setattr(zero_risk, "advance", lambda population, states, motion, times: (states, curve))
+    monkeypatch.setattr(zero_risk, "growth_rate", lambda *_: 0.0)
+    times = 50.0 * np.array([[0.0, 2 / 3, 1.0]])
+    one = np.ones((1, 1, 1))
+    outcome, _, stopped, _ = zero_risk.flow_outcomes(None, one, one, one[0], times, False, 1e-3)
+    assert outcome[0] == verdict
+    assert stopped[0] == (50.0 if verdict == zero_risk.TRAPPED else zero_risk.LAST_HORIZON)

@@ -1,13 +1,24 @@
 """Overlap equations of one-pass SGD: averages against independent quadrature, conservation laws, exact solutions."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import erf
 
 import limen
 from limen import InputError, one_pass
+from limen.gaussian import sobol_normals
+from limen.precision import in_double
 from limen.theory.one_pass.arcsine import arcsine
-from limen.theory.one_pass.committee import committee_weights
+from limen.theory.one_pass.committee import committee_population, committee_weights
+from limen.theory.one_pass.increments import problem_increments
+from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule
+from limen.theory.one_pass.overlap_equations.overlap_ode import given_overlaps, population_of
+from limen.theory.one_pass.overlap_equations.right_hand_side import projected
+from limen.theory.one_pass.overlaps import Overlaps
+from limen.theory.one_pass.populations.erf_population import pair_noise
+from limen.theory.one_pass.populations.frozen_points import frozen_points
+from limen.theory.one_pass.symmetry import lasting_symmetry
 
 ACTIVATIONS = {
     "saad-solla": (lambda z: erf(z / 2**0.5), lambda z: (2 / np.pi) ** 0.5 * np.exp(-(z**2) / 2)),
@@ -417,3 +428,123 @@ def test_what_goes_wrong_is_said():
     with pytest.raises(InputError, match="d and seeds are required"):
         limen.predict(problem, 1.0)
     assert limen.theories(problem)["overlap-ode"] == "applies"
+
+
+@in_double
+def test_noise_of_many_students_is_that_of_their_pairs():
+    """Eighteen students, worked through in blocks, of which the last is half full: a target that is met leaves the
+    label noise."""
+    p, noise = 18, 0.4
+    vectors = np.random.default_rng(2).normal(size=(p, 25)) / 5
+    covariance = vectors @ vectors.T
+    width = 1 + np.diag(covariance)
+    found = pair_noise(jnp.asarray(covariance), jnp.zeros(p), jnp.asarray(noise), p)
+    expected = 2 / np.pi * noise / np.sqrt(np.outer(width, width) - covariance**2)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_many_rates_of_two_equal_linear_students():
+    """The pair is one student with half the noise, whose squared distance has a closed form."""
+    rates, noise, times = np.array([0.3, 1.0, 2.5]), 0.2, np.array([0.0, 0.6, 2.0])
+    found = one_pass.flows(np.ones((2, 2)), np.zeros((2, 1)), 1.0, 1.0, 1.0, "linear", rates, noise, times).dataset
+    half = rates[:, None] / 2
+    fallen = np.exp(-(2 - half) * times)
+    np.testing.assert_allclose(
+        found.excess_risk, 0.5 * (2 * fallen + half * noise / (2 - half) * (1 - fallen)), rtol=1e-6
+    )
+
+
+@in_double
+def test_a_cut_series_is_said_for_the_teachers_too():
+    """Students of small norm, teachers of a norm beyond a hundred Hermite terms."""
+    small = Overlaps(jnp.full((1, 1), 0.1), jnp.zeros((1, 1)), jnp.ones(1))
+    errors = [
+        committee_population("tanh", 1, np.full((1, 1), P), np.ones(1), 0.0).truncation(small) for P in (0.1, 1e4)
+    ]
+    assert errors[0] < 1e-12 and errors[1] > 1e-3
+
+
+@pytest.mark.parametrize("weights, said", [((1.0, 1.0), "teachers 0 and 1"), ((1.0, 0.5), None)])
+@in_double
+def test_teachers_of_unequal_weight_are_told_apart(weights, said):
+    start = Overlaps(jnp.eye(1), jnp.full((1, 2), 0.2), jnp.ones(1))
+    population = committee_population("saad-solla", 1, np.eye(2), np.array(weights), 0.0)
+    motion = Motion(Schedule(jnp.asarray(0.5)), jnp.asarray(1.0), None, False, True)
+    found = lasting_symmetry(start, motion, population, np.array(weights))
+    assert found is None if said is None else said in found
+
+
+def test_a_start_of_given_norm_has_its_square_on_the_diagonal():
+    network = limen.network(2, "tanh", initial_norm=1.5)
+    problem = limen.TwoLayer(
+        "z1*z2", network, limen.OnePassSGD(0.1), start=limen.OverlapStart(((0.5, 0.1), (0.2, -0.4)))
+    )
+    _, gram = given_overlaps(problem)
+    np.testing.assert_allclose(gram, [[2.25, 0.06], [0.06, 2.25]], atol=1e-14)
+
+
+def test_overlaps_of_no_vectors_are_refused():
+    """Each pair alone could be: three students with pairwise overlaps -0.9 cannot."""
+    gram = np.full((3, 3), -0.9) + 1.9 * np.eye(3)
+    with pytest.raises(InputError, match="positive semidefinite"):
+        one_pass.right_hand_side(gram, np.zeros((3, 1)), 1.0, 1.0, 1.0, "square", 0.1, 0.0)
+
+
+def test_plateaus_of_label_noise_by_hand():
+    """A quarter of rate, noise and trace of the Hessian: a_i^2 E[sigma'^2] / p^2."""
+    assert one_pass.noise_plateau("linear", 0.1, 0.2, a=[1.0, 2.0]) == pytest.approx(0.02 / 4 * 5 / 4, rel=1e-12)
+    found = one_pass.noise_plateau("square", 0.1, 0.2, a=[1.0, 2.0], variances=[0.5, 3.0])
+    assert found == pytest.approx(0.02 / 4 * (4 * 0.5 + 4 * 4 * 3.0) / 4, rel=1e-12)
+    # A linear neuron settles where 2 rho = rate (rho + noise).
+    for rate in (0.1, 1.5):
+        assert one_pass.single_neuron_plateau("linear", rate, 0.2) == pytest.approx(0.1 * rate / (2 - rate), rel=1e-12)
+
+
+@in_double
+def test_noise_inside_and_beside_the_labels_are_two():
+    """Linear neuron, labels z + e/2 and noise of variance 1/4: second moments of frozen points are exact. Huber's loss
+    from 100 on is the square loss, with the noise sampled."""
+    q, m = 0.8, 0.3
+    state = Overlaps(jnp.full((1, 1), q), jnp.full((1, 1), m), jnp.ones(1))
+    parts = (limen.target("z+0.5*e", noise=0.25), limen.network(1, "linear"), limen.OnePassSGD(0.1))
+    for loss in ("square", "huber:100"):
+        problem = limen.TwoLayer(*parts, loss=loss)
+        excess, test = population_of(problem)[0].losses(state)
+        assert float(excess) == pytest.approx(0.5 * (1 + q - 2 * m + 0.25), rel=1e-9)
+        assert float(test) == pytest.approx(0.5 * (1 + q - 2 * m + 0.5), rel=1e-9)
+        sampled = problem_increments(problem)
+        square = float(sampled.sample(state).residual ** 2 @ sampled.weights)
+        assert square == pytest.approx(1 + q - 2 * m + 0.5, rel=1e-9)
+
+
+@in_double
+def test_the_sphere_takes_back_what_lengthens_each_vector():
+    """Two vectors that move and are put back to their lengths: products of their velocities, by hand."""
+    rng = np.random.default_rng(1)
+    u, teacher, velocity = rng.normal(size=(2, 5)), rng.normal(size=(1, 5)), rng.normal(size=(2, 5))
+    inward = velocity @ u.T
+    state = Overlaps(*map(jnp.asarray, (u @ u.T, u @ teacher.T, np.ones(2))))
+    slope = Overlaps(*map(jnp.asarray, (inward + inward.T, velocity @ teacher.T, np.ones(2))))
+    tangent = velocity - (velocity * u).sum(axis=1, keepdims=True) / (u * u).sum(axis=1, keepdims=True) * u
+    found = projected(state, slope)
+    np.testing.assert_allclose(found.gram, tangent @ u.T + u @ tangent.T, atol=1e-12)
+    np.testing.assert_allclose(found.overlap, tangent @ teacher.T, atol=1e-12)
+
+
+def test_frozen_points_have_exact_second_moments():
+    points, weights = frozen_points(5, 256)
+    np.testing.assert_allclose((points * weights) @ points.T, np.eye(5), atol=1e-12)
+    # Good points are hardly moved by that.
+    assert np.abs(points - sobol_normals(256, 5).T).max() < 0.5
+
+
+@in_double
+def test_biases_shift_the_answers_and_not_the_inputs():
+    """Linear neuron with a bias b: E[lambda e] = m - q, E[z e] = 1 - m, E[e^2] = 1 + q - 2m + b^2."""
+    q, m, b = 0.8, 0.3, 0.7
+    problem = limen.TwoLayer("z", limen.network(1, "linear", bias=b), limen.OnePassSGD(0.1))
+    population = population_of(problem)[0]
+    state = Overlaps(jnp.full((1, 1), q), jnp.full((1, 1), m), jnp.ones(1))
+    np.testing.assert_allclose(population.drift(state), [[m - q, 1 - m]], atol=1e-9)
+    np.testing.assert_allclose(population.noise(state), [[1 + q - 2 * m + b**2]], rtol=1e-9)
+    np.testing.assert_allclose(population.response(state), [m - q - b**2], atol=1e-9)

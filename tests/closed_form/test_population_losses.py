@@ -1,13 +1,15 @@
 """Losses on fresh inputs: theory's quadrature, simulation's quadrature, and plain NumPy or closed forms as a third."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special
 
 import limen
+from limen.gaussian.panels import Refined, normal_density
 from limen.precision import in_double
 from limen.simulation.population_loss import population_losses as of_simulation
-from limen.theory.fresh_inputs import latent_rule
+from limen.theory.fresh_inputs import field_pairs, latent_rule
 from limen.theory.fresh_inputs import population_losses as module
 from limen.theory.fresh_inputs.population_losses import population_losses as of_theory
 
@@ -162,3 +164,58 @@ def test_fast_routes_of_wide_networks_are_the_slow_ones(target, activation, monk
         nodes, transform = module.hermite_rule()
         monkeypatch.setattr(module, "hermite_rule", lambda: (nodes, transform[:, :12]))
         assert module._series_power(asked, Q, a, bias) is None
+
+
+def test_noise_inside_and_beside_the_labels_are_two():
+    """Two linear neurons, labels z + e/2 and noise of variance 1/4; Huber's loss from 100 on is the square loss."""
+    M, Q, a = overlaps(2, 1, 1.0, 3)
+    asked = problem("z+0.5*e", "linear", 2, "huber:100", 0.25)
+    found, mean = of_theory(asked, M, Q, a), a[0] / 2
+    excess = 0.5 * (1 - 2 * mean @ M[0, :, 0] + mean @ Q[0] @ mean + 0.25)
+    assert found.excess[0] == pytest.approx(excess, rel=1e-9)
+    assert found.test[0] == pytest.approx(excess + 0.125, rel=1e-9)
+
+
+@in_double
+def test_frozen_points_give_the_power_of_linear_neurons_with_biases():
+    _, Q, a = overlaps(3, 1, 1.0, 4)
+    bias = np.array([[0.3, -0.5, 1.0]])
+    found = module._sampled_power(problem("z", "linear", 3), Q, a, bias)
+    mean = a[0] / 3
+    assert found.value[0] == pytest.approx((mean @ bias[0]) ** 2 + mean @ Q[0] @ mean, rel=1e-9)
+
+
+def test_the_error_of_a_mean_over_sets_is_the_standard_one():
+    found = module._between(np.array([[1.0, 0.0], [2.0, 0.0], [4.0, 0.0], [5.0, 0.0]]))
+    np.testing.assert_allclose(found, [np.sqrt(10 / 3 / 4), 0.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("rho", [0.9, 0.3, -0.6])
+@in_double
+def test_panels_meet_where_two_jumps_cross(rho):
+    """The probability of a corner, by panels of width one alone, against an adaptive integral over one field."""
+    first, second = 0.4, -0.7
+
+    def inner(x):
+        return special.ndtr((rho * x - second) / np.sqrt(1 - rho**2)) * np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+
+    expected = integrate.quad(inner, first, 12, epsabs=1e-13, epsrel=1e-12)[0]
+    # u = 2 G_1 + 1, v = G_2 - 0.5: kinks where the standard normals are at `first` and `second`.
+    parts = (2.0, 1.0, np.sign(rho) * 1.0, -0.5, abs(rho))
+    kinks = (jnp.asarray([2 * first + 1]), jnp.asarray([second - 0.5]))
+
+    def corner(u, v):
+        return 1.0 * ((u > 2 * first + 1) & (v > second - 0.5))
+
+    found, _ = field_pairs._means(corner, 9.0, 1.0, kinks, tuple(jnp.asarray([x]) for x in parts))
+    assert float(found[0]) == pytest.approx(expected, abs=1e-10)
+
+
+def test_narrow_panels_are_exact_for_cubics():
+    edges = np.array([0.1, 0.12, 0.13, 0.5])
+    panels = Refined(edges[:-1], edges[1:], np.zeros(3, dtype=int), np.zeros(1), 0.0)
+    nodes, weights, _ = latent_rule._nodes(panels)
+    assert len(nodes) == 2 + 2 + 16
+    for power in range(4):
+        moment = (0.5 ** (power + 1) - 0.1 ** (power + 1)) / (power + 1)
+        assert (weights / normal_density(nodes)) @ nodes**power == pytest.approx(moment, rel=1e-12)

@@ -69,7 +69,8 @@ def simulated_exit_times(
             jnp.asarray(most - done),
         )
         first = np.asarray(first)
-        left = first > 0
+        # The last block may go beyond the horizon.
+        left = (first > 0) & (done + first <= most)
         exits[inside[left]] = (done + first[left]) * unit
         done += int(more)
         state, keys, inside = jax.tree.map(lambda part: part[..., ~left], state), keys[~left], inside[~left]  # noqa: B023
