@@ -18,7 +18,7 @@ from limen.simulation.effective.xor_networks import train_networks
 
 pytestmark = pytest.mark.slow
 
-LOTTERY = XorLottery(d=60, time=50.0, widths=(4, 6), networks=128, noisy_networks=0)
+LOTTERY = XorLottery(d=180, time=50.0, widths=(4, 6), networks=128, noisy_networks=0)
 TRAINING = XorTraining(d=150, width=2, time=12.0, overlap=1.0, draw=1)
 NETWORK = SpectralAlignmentXor(d=100, width=3, clouds=2, time=20.0, records=3, test_samples_per_dim=10.0)
 ALIGNMENT = SpectralAlignment(d=150, time=10.0, records=4)
@@ -30,7 +30,7 @@ def runs(experiment, seeds):
 
 
 def test_noiseless_networks_win_as_often_as_their_signs_say():
-    """Twin: one neuron fewer draws lots."""
+    """Twin: one neuron fewer draws lots. At d = 60 as many seeds see that the odds are 6% of their range higher."""
     theory, simulation = LOTTERY.theory(), runs(LOTTERY, 256)
     comparison = LOTTERY.compare(theory, simulation)
     assert comparison.verdict == "agrees", comparison
