@@ -42,7 +42,12 @@ def test_what_is_infinite_for_a_reason_is_announced(name, changes, variable):
 
 @pytest.mark.parametrize(
     ("name", "field", "least"),
-    [("marchenko-pastur", "ratio", 1e-6), ("bbp-transition", "ratio", 1e-6), ("max-margin", "step", 1e-5)],
+    [
+        ("marchenko-pastur", "ratio", 1e-6),
+        ("bbp-transition", "ratio", 1e-6),
+        ("max-margin", "step", 1e-5),
+        ("spiked-tensor", "step", 1e-6),
+    ],
 )
 def test_ends_that_were_lost_in_rounding_have_bounds(name, field, least):
     """At 1e-300 these had NaN in place of a number, or a sentence about a variable the user never named."""
@@ -50,6 +55,11 @@ def test_ends_that_were_lost_in_rounding_have_bounds(name, field, least):
     with pytest.raises(InputError, match=rf"{field} .*1e-0{round(-np.log10(least))}"):
         kind(**{**kind.quick, field: 1e-300})
     assert field_ends.answer(kind, {field: least}, 10.0) == "number"
+
+
+def test_a_level_below_every_start_is_named():
+    with pytest.raises(InputError, match=r"level must be well above 0.025, the overlap of a random start at d = 1600"):
+        experiment_class("online-pca")(d=1600, level=1e-3).theory()
 
 
 def test_arithmetic_that_breaks_down_names_the_field():
