@@ -48,7 +48,7 @@ def checked(found: Findings) -> Findings:
     A variable that may hold NaN or infinities says what they mean: `attrs["undefined"] = "it was never reached"`.
     """
     place = first_not_finite(found.dataset) if found.ok else None
-    return found if place is None else replace(found, ok=False, status=f"{place}; {found.status}")
+    return found if place is None else replace(found, ok=False, status=f"{place}; elsewhere: {found.status}")
 
 
 def first_not_finite(dataset: xr.Dataset) -> str | None:

@@ -53,13 +53,12 @@ def test_one_teacher_leaves_nothing_to_specialise_for(monkeypatch):
 
 @pytest.mark.slow
 def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
-    """Bands below 15% of the range: noise four times too large is what 12 seeds see, no smaller error was tried."""
+    """Twin: noise four times too large."""
     experiment = SGDRegimes(kappa=0.0, d=1500, mu=0.2, horizon=3.0)
     assert experiment.batch() == 4
-    simulation = merge([experiment.simulate(seed) for seed in range(12)])
+    simulation = merge([experiment.simulate(seed) for seed in range(32)])
     comparison = experiment.compare(experiment.theory(), simulation)
-    assert comparison.verdict != "disagrees", str(comparison)
-    assert comparison["excess_risk"].band < 0.15, str(comparison)
+    assert comparison.verdict == "agrees", str(comparison)
     # the noise of single samples at the same rate
     single = experiment.theory().dataset
     shifted = alike_flows(*experiment._alike(), experiment.rates(single.total.values) * 4, 0.2, experiment.times())
@@ -74,12 +73,12 @@ def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
 
 @pytest.mark.slow
 def test_regimes_and_dropped_label_noise():
-    """32 seeds see that the label noise was left out; smaller errors were not tried."""
+    """Twin: the label noise left out."""
     experiment = SGDRegimes(kappa=0.0, d=150, horizon=3.0)
-    simulation = merge([experiment.simulate(seed) for seed in range(32)])
+    simulation = merge([experiment.simulate(seed) for seed in range(256)])
     theory = experiment.theory()
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", str(comparison)
+    assert comparison.verdict == "agrees", str(comparison)
     twin = experiment.model_copy(update={"noise": 0.0}).theory()
     assert experiment.compare(replace(twin, spec=simulation.spec), simulation).verdict == "disagrees"
     final = theory.dataset.final_risk.values

@@ -19,10 +19,8 @@ from limen.theory.effective.search.search_moments import search_moments
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 8
 
-
-def ran(experiment, seeds: int = SEEDS) -> tuple[Result, Result]:
+def ran(experiment, seeds: int) -> tuple[Result, Result]:
     return experiment.theory(), merge([experiment.simulate(seed) for seed in range(seeds)])
 
 
@@ -38,9 +36,9 @@ def values(theory: Result, name: str) -> np.ndarray:
 def test_online_pca():
     """Twin: the limit of small steps, without the corrector."""
     experiment = OnlinePCATraining(d=1000, runs=64)
-    theory, simulation = ran(experiment, 16)
+    theory, simulation = ran(experiment, 128)
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees" and comparison["square_overlap"].band < 0.12, comparison
+    assert comparison.verdict == "agrees", comparison
     wrong = planted(theory, square_overlap=values(theory, "small_step_square_overlap"))
     assert experiment.compare(wrong, simulation).verdict == "disagrees"
 
@@ -48,9 +46,9 @@ def test_online_pca():
 def test_bbp_diffusion():
     """Twins: the noise of SGD 30% too weak; a memory that does not fade."""
     experiment = BBPDiffusion(d=1700, runs=200, horizon=0.3)
-    theory, simulation = ran(experiment, 20)
+    theory, simulation = ran(experiment, 256)
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees" and comparison["spread"].band < 0.25, comparison
+    assert comparison.verdict == "agrees", comparison
     variance = values(theory, "spread") ** 2
     wrong = planted(theory, spread=np.sqrt(variance[:, :1] + 0.7 * (variance - variance[:, :1])))
     assert experiment.compare(wrong, simulation)["spread"].verdict == "disagrees"
@@ -74,9 +72,9 @@ def test_spiked_tensor():
 def test_binary_mixture():
     """Twins: fluctuations without the noise of SGD; recovery 10% early."""
     experiment = BinaryMixtureTraining(d=800, runs=160)
-    theory, simulation = ran(experiment, 24)
+    theory, simulation = ran(experiment, 192)
     comparison = experiment.compare(theory, simulation)
-    assert comparison.verdict != "disagrees" and comparison["overlap_spread"].band < 0.2, comparison
+    assert comparison.verdict == "agrees", comparison
     times, spread = experiment.times(), values(theory, "overlap_spread")
     limit = values(theory, "limiting_overlap")
     # Without noise a start's deviation moves in proportion to the speed of the path.
@@ -103,7 +101,8 @@ def test_the_mean_overlap_has_its_shift():
 
 @pytest.mark.slow
 def test_weak_recovery():
-    """Twin: every time a quarter too long."""
+    """24 seeds see that every time is a quarter too long. To agree a run of tensors of order three would need 384 seeds
+    of a second each."""
     experiment = WeakRecovery(d=3200, runs=21)
     theory, simulation = ran(experiment, 24)
     comparison = experiment.compare(theory, simulation)
@@ -113,14 +112,17 @@ def test_weak_recovery():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model, d, step", [("spiked-matrix", 40, 0.25), ("xor-mixture", 300, 1.0)])
-def test_effective_dynamics(model, d, step):
-    """Twin: the corrector left out."""
+@pytest.mark.parametrize("model, d, step, seeds", [("spiked-matrix", 40, 0.25, 128), ("xor-mixture", 300, 1.0, 24)])
+def test_effective_dynamics(model, d, step, seeds):
+    """Twin: the corrector left out. Of the drift of XOR 24 seeds do not tell 5%, and no smaller error was tried; the
+    corrector and the statistics agree."""
     experiment = EffectiveDynamicsCheck(model=model, d=d, step=step, samples=256)
-    theory, simulation = ran(experiment)
+    theory, simulation = ran(experiment, seeds)
     comparison = experiment.compare(theory, simulation)
+    if model == "spiked-matrix":
+        assert comparison.verdict == "agrees", comparison
     assert comparison.verdict != "disagrees", comparison
-    assert comparison["corrector"].band < 0.1
+    assert comparison["corrector"].verdict == comparison["statistics"].verdict == "agrees", comparison
     wrong = planted(theory, corrector=0.0 * values(theory, "corrector"))
     assert experiment.compare(wrong, simulation).verdict == "disagrees"
 

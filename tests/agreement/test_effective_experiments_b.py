@@ -18,7 +18,7 @@ from limen.simulation.effective.xor_networks import train_networks
 
 pytestmark = pytest.mark.slow
 
-LOTTERY = XorLottery(d=60, time=50.0, widths=(4, 6), networks=128, noisy_networks=0)
+LOTTERY = XorLottery(d=180, time=50.0, widths=(4, 6), networks=128, noisy_networks=0)
 TRAINING = XorTraining(d=150, width=2, time=12.0, overlap=1.0, draw=1)
 NETWORK = SpectralAlignmentXor(d=100, width=3, clouds=2, time=20.0, records=3, test_samples_per_dim=10.0)
 ALIGNMENT = SpectralAlignment(d=150, time=10.0, records=4)
@@ -30,12 +30,10 @@ def runs(experiment, seeds):
 
 
 def test_noiseless_networks_win_as_often_as_their_signs_say():
-    """Bands below 20%: 16 seeds see that one neuron fewer drew lots."""
-    theory, simulation = LOTTERY.theory(), runs(LOTTERY, 16)
+    """Twin: one neuron fewer draws lots. At d = 60 as many seeds see that the odds are 6% of their range higher."""
+    theory, simulation = LOTTERY.theory(), runs(LOTTERY, 256)
     comparison = LOTTERY.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert comparison["success"].band < 0.2, comparison
-    # One neuron fewer draws lots.
+    assert comparison.verdict == "agrees", comparison
     odds = [effective.lottery_probability(XorMixture(int(width) - 1, math.inf, 0.05, 1.0)) for width in LOTTERY.widths]
     planted = replace(theory, dataset=theory.dataset.assign(success=("width", odds)))
     assert LOTTERY.compare(planted, simulation).verdict == "disagrees"
@@ -51,21 +49,19 @@ def test_noise_raises_the_odds_of_four_neurons():
 
 
 def test_the_xor_flow_is_followed_and_a_wrong_step_is_seen():
-    """Bands below 12%: 24 seeds see a step twice as long; smaller errors were not tried."""
-    simulation = runs(TRAINING, 24)
+    """Twin: a step twice as long."""
+    simulation = runs(TRAINING, 32)
     comparison = TRAINING.compare(TRAINING.theory(), simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < 0.12, comparison
+    assert comparison.verdict == "agrees", comparison
     wrong = TRAINING.model_copy(update={"step": 2.0}).theory()
     assert TRAINING.compare(replace(wrong, spec=simulation.spec), simulation).verdict == "disagrees"
 
 
 def test_both_layers_of_a_network_that_found_two_clouds():
-    """Bands below 20%: 16 seeds see another penalty, and that two clouds are found."""
-    theory, simulation = NETWORK.theory(), runs(NETWORK, 16)
+    """Twin: another penalty."""
+    theory, simulation = NETWORK.theory(), runs(NETWORK, 192)
     comparison = NETWORK.compare(theory, simulation)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < 0.2, comparison
+    assert comparison.verdict == "agrees", comparison
     headline = NETWORK.headline(theory, simulation)
     assert headline["theory"]["clouds_found"] == headline["simulation"]["clouds_found"] == 2.0
     wrong = NETWORK.model_copy(update={"penalty": 0.04}).theory()
@@ -85,13 +81,12 @@ def test_the_second_layer_gradient_matrix_has_an_outlier_per_cloud(clouds):
 
 @pytest.mark.slow
 def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen():
-    """Bands below 15%: an alignment a quarter too large and another size of the test set are seen."""
+    """Twins: an alignment a quarter too large, another size of the test set."""
     # Two sizes: at time 0 a random vector has the squared alignment k/d with any k eigenvectors.
-    sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 14) for d in (75, 150)]
+    sizes = [runs(ALIGNMENT.model_copy(update={"d": d}), 128) for d in (75, 150)]
     theory = ALIGNMENT.theory()
     comparison = compare(theory, sizes, ALIGNMENT.compared, differing=("d",))
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < 0.15, comparison
+    assert comparison.verdict == "agrees", comparison
     for name in ("alignment_squared", "leading_sum"):
         planted = replace(theory, dataset=theory.dataset.assign({name: 1.25 * theory.dataset[name]}))
         assert compare(planted, sizes, (name,), differing=("d",)).verdict == "disagrees"
@@ -101,10 +96,10 @@ def test_logistic_regression_aligns_as_predicted_and_a_wrong_test_size_is_seen()
 
 @pytest.mark.slow
 def test_outliers_emerge_where_predicted_and_a_wrong_penalty_is_seen():
-    """Bands below 15% where the outlier stands: 32 seeds see another penalty."""
-    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 32)
+    """Twin: another penalty."""
+    theory, simulation = EMERGENCE.theory(), runs(EMERGENCE, 192)
     comparison = EMERGENCE.compare(theory, simulation)
-    assert comparison.verdict != "disagrees" and comparison["outlier_mean"].band < 0.15, comparison
+    assert comparison.verdict == "agrees", comparison
     wrong = EMERGENCE.model_copy(update={"penalty": 0.1}).theory()
     planted = replace(theory, dataset=theory.dataset.assign(eigenvalue=wrong.dataset.eigenvalue))
     assert EMERGENCE.compare(planted, simulation).verdict == "disagrees"

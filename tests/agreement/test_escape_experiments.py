@@ -22,7 +22,7 @@ def escapes():
 
 @pytest.fixture(scope="module")
 def overlaps():
-    return NOISE.theory(), merge([NOISE.simulate(seed) for seed in range(24)])
+    return NOISE.theory(), merge([NOISE.simulate(seed) for seed in range(192)])
 
 
 def planted(theory: Result, wrong: dict[str, np.ndarray]) -> Result:
@@ -63,11 +63,10 @@ def test_points_where_the_law_does_not_hold_are_left_out_and_said():
 
 
 @pytest.mark.slow
-def test_moments_of_the_chain_do_not_contradict_the_diffusion(overlaps):
-    """Bands below 20%: a spread a quarter too large is seen, and another start or rate (below)."""
+def test_moments_of_the_chain_agree_with_the_diffusion(overlaps):
+    """Twins below: a spread a quarter too large, another start or rate, overlaps that forget."""
     comparison = NOISE.compare(*overlaps)
-    assert comparison.verdict != "disagrees", comparison
-    assert max(variable.band for variable in comparison.variables) < 0.2, comparison
+    assert comparison.verdict == "agrees", comparison
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ SIZES, TRAININGS, ROWS = (160, 320), 200, range(10_000, 10_192)
 # The other cases and d = 1280 take minutes each: `benchmarks/escape_probability.py` runs them all.
 @pytest.mark.parametrize("name", [next(iter(bench.RANDOM)), next(iter(bench.UNLUCKY))])
 def test_escape_times_have_the_law_predicted(name):
-    """Escaped parts over two sizes by the rule of `compare`, and the whole law; without overlap at the start nothing
-    escapes if the sample does not fluctuate."""
+    """Escaped parts over two sizes by the rule of `compare`, and the whole law. Twin without overlap at the start: the
+    sample does not fluctuate, and nothing escapes. From a random start no error is planted."""
     problem = bench.CASES[name]
     trained = {d: bench.trained_escapes(problem, d, range(TRAININGS)) for d in SIZES}
     found = {d: bench.predicted_escapes(problem, d, ROWS) for d in SIZES}

@@ -157,16 +157,16 @@ def test_one_epoch_of_small_steps_meets_the_one_pass_equations():
 
 @pytest.mark.slow
 def test_momentum_of_one_pass_sgd_is_a_larger_rate_noise_included():
-    """16 seeds see that the larger noise was left out (a quarter of it is kept); smaller errors were not tried."""
+    """Twin: the larger noise left out, of which a quarter is kept."""
     beta, rate, times = 0.75, 0.5, np.linspace(0.0, 2.0, 9)
     start = limen.OverlapStart(0.3)
     parts = (limen.target("committee:2", noise=0.1), limen.network(2, "saad-solla"))
     problem = limen.TwoLayer(*parts, limen.OnePassSGD(rate, momentum=beta), start=start)
     prediction = limen.predict(problem, times)
     np.testing.assert_array_equal(prediction.dataset.time, times)
-    runs = limen.simulate(problem, times, d=1000, seeds=16)
+    runs = limen.simulate(problem, times, d=1000, seeds=112)
     comparison = limen.compare(prediction, runs)
-    assert comparison["gram"].verdict != "disagrees", str(comparison)
+    assert comparison.verdict == "agrees", str(comparison)
     # Planted: the faster clock without the larger noise.
     wrong = limen.TwoLayer(*parts, limen.OnePassSGD(rate), start=start)
     quiet = limen.predict(wrong, times / (1.0 - beta))

@@ -19,16 +19,17 @@ def runs(experiment: Experiment, seeds: int) -> Result:
 
 
 def test_fluctuations_along_hard_directions():
-    """20 seeds see a step a fifth too long, twice the samples, and noise that is forgotten."""
-    small = HardDirections(d=200, steps=6, runs=100)
-    theory, simulation = small.theory(), runs(small, 20)
-    assert small.compare(theory, simulation).verdict != "disagrees"
+    """Twins: a step a fifth too long, twice the samples, and noise that is forgotten."""
+    small = HardDirections(d=400, steps=6, runs=400)
+    theory, simulation = small.theory(), runs(small, 192)
+    comparison = small.compare(theory, simulation)
+    assert comparison.verdict == "agrees", str(comparison)
     # Planted: a step 20% too long.
-    longer = replace(HardDirections(d=200, steps=6, step=1.2).theory(), spec=simulation.spec)
+    longer = replace(HardDirections(d=400, steps=6, step=1.2).theory(), spec=simulation.spec)
     longer = small.compare(longer, simulation)
     assert longer["hard_length"].verdict == longer["amplification"].verdict == "disagrees"
     # Planted: twice the samples. More amplification and less noise hardly change the length, as they should not.
-    more = replace(HardDirections(d=200, steps=6, samples_per_dim=12).theory(), spec=simulation.spec)
+    more = replace(HardDirections(d=400, steps=6, samples_per_dim=12).theory(), spec=simulation.spec)
     more = small.compare(more, simulation)
     assert more["amplification"].verdict == more["easy_overlap"].verdict == "disagrees"
     # Planted: the noise of the sample is forgotten, so that only the start is amplified.
@@ -37,17 +38,23 @@ def test_fluctuations_along_hard_directions():
 
 
 def test_only_hard_directions():
-    """Without an easy direction there is no easy overlap to compare; two hard ones."""
-    small = HardDirections(target="z1*z2", d=200, steps=3, runs=100, loss="huber:2")
-    theory, simulation = small.theory(), runs(small, 12)
+    """Without an easy direction there is no easy overlap to compare; two hard ones. Twins: a step a fifth too long, and
+    the square loss. 256 seeds do not tell either: the length is off by 3.4% of its range, with a band of 2.9%."""
+    given = {"target": "z1*z2", "d": 400, "steps": 3, "runs": 200, "loss": "huber:2"}
+    small = HardDirections(**given)
+    theory, simulation = small.theory(), runs(small, 96)
     comparison = small.compare(theory, simulation)
     assert {variable.name for variable in comparison.variables} == {"hard_length", "amplification"}
-    assert comparison.verdict != "disagrees"
+    assert comparison.verdict != "disagrees", str(comparison)
+    for wrong in ({"step": 1.2 * small.step}, {"loss": "square"}):
+        twin = replace(HardDirections(**{**given, **wrong}).theory(), spec=simulation.spec)
+        assert small.compare(twin, simulation).verdict == "disagrees", wrong
     small.figure(theory, simulation)
 
 
 def test_fluctuations_in_a_wider_network():
-    """Two different neurons: each has its easy overlap, and they share the noise of the sample."""
+    """Two different neurons: each has its easy overlap, and they share the noise of the sample. 12 seeds see the two
+    exchanged; to agree 512 seeds of a tenth of a second at d = 400 would be needed."""
     pair = {"width": 2, "second_layer": (1.5, -1.0), "step": 2.0, "d": 200, "steps": 4, "runs": 100}
     small = HardDirections(**pair)
     theory, simulation = small.theory(), runs(small, 12)
@@ -59,18 +66,22 @@ def test_fluctuations_in_a_wider_network():
 
 
 def test_the_block_of_one_neuron_of_several():
-    """12 seeds see the block of the other neuron. Of the threshold's witness only that it does not contradict: no
-    twin."""
+    """Twin: the block of the other neuron. Of the witness of a threshold, whose band is a quarter of its range, 12
+    seeds see the Hessian of the start; no smaller error was tried."""
     pair = {"width": 2, "second_layer": (1.5, -1.0), "step": 1.0, "d": 150, "times": (0, 3), "samples_per_dim": (6,)}
     small = HessianSpectrum(neuron=1, **pair)
-    theory, simulation = small.theory(), runs(small, 12)
-    assert small.compare(theory, simulation).verdict != "disagrees"
+    theory, simulation = small.theory(), runs(small, 64)
+    assert small.compare(theory, simulation).verdict == "agrees"
     # Planted: the block of the other neuron.
     other = replace(HessianSpectrum(neuron=0, **pair).theory(), spec=simulation.spec)
     assert small.compare(other, simulation)["eigenvalue"].verdict == "disagrees"
     # Its witness of a threshold.
-    wide = FeatureThreshold(width=2, second_layer=(1.5, -1.0), step=2.0, d=150, steps=2, ratios=(4, 8))
-    assert wide.compare(wide.theory(), runs(wide, 12)).verdict != "disagrees"
+    given = {"width": 2, "second_layer": (1.5, -1.0), "step": 2.0, "d": 150, "steps": 2, "ratios": (4, 8)}
+    wide = FeatureThreshold(**given)
+    found = runs(wide, 12)
+    assert wide.compare(wide.theory(), found).verdict != "disagrees"
+    early = FeatureThreshold(**given, witness_step=0).theory()
+    assert wide.compare(replace(early, spec=found.spec), found).verdict == "disagrees"
 
 
 @pytest.mark.slow

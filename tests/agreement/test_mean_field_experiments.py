@@ -34,23 +34,25 @@ def test_particles_of_a_wide_committee_follow_sgd():
 
 @pytest.mark.slow
 def test_the_network_of_finite_width_learns_degree_by_degree_as_sgd_does():
-    """Eight seeds see the limit of infinite width; smaller errors were not tried."""
+    """Twin: the limit of infinite width."""
     experiment = IncrementalLearning(widths=(8,), d=10, epsilon=0.05, rate=0.001)
-    simulation = merge([experiment.simulate(seed) for seed in range(8)])
+    simulation = merge([experiment.simulate(seed) for seed in range(96)])
     theory = experiment.theory()
-    assert experiment.compare(theory, simulation).verdict != "disagrees"
+    comparison = experiment.compare(theory, simulation)
+    assert comparison.verdict == "agrees", str(comparison)
     dataset = theory.dataset.assign(excess_risk=theory.dataset.limit_risk.expand_dims(width=[8]))
     assert experiment.compare(replace(theory, dataset=dataset), simulation).verdict == "disagrees"
 
 
 @pytest.mark.slow
 def test_sgd_succeeds_where_the_flow_does():
-    """k = 2, where no run is trapped; one student less than teachers never succeeds."""
+    """k = 2, where no run is trapped. Twin: a risk a tenth too large."""
     experiment = OverparametrizedCommittee(teachers=2, ratios=(1.0, 2.0), d=8, horizon=400.0)
-    simulation = merge([experiment.simulate(seed) for seed in range(24)])
-    theory = experiment.theory(tuple(range(24)))
+    simulation = merge([experiment.simulate(seed) for seed in range(32)])
+    theory = experiment.theory(tuple(range(32)))
     assert theory.ok
-    assert experiment.compare(theory, simulation).verdict != "disagrees"
+    comparison = experiment.compare(theory, simulation)
+    assert comparison.verdict == "agrees", str(comparison)
     np.testing.assert_array_equal(theory.dataset.reached, simulation.dataset.reached)
     shifted = theory.dataset.assign(excess_risk=1.1 * theory.dataset.excess_risk)
     assert experiment.compare(replace(theory, dataset=shifted), simulation).verdict == "disagrees"

@@ -40,10 +40,10 @@ def test_planted_errors_are_caught(name):
 
 
 def test_other_losses_and_kinks():
-    """128 seeds see another loss; smaller errors were not tried."""
+    """Twin: another loss."""
     changes = {"target": limen.target("abs(z1) - abs(z2)", noise=0.1), "loss": "pseudo-huber:1", "step": 0.2}
     run = limen.simulate(problem(**changes), TIMES, d=200, seeds=128)
     comparison = limen.compare(limen.predict(problem(**changes), TIMES), run)
-    assert comparison.verdict != "disagrees", str(comparison)
+    assert comparison.verdict == "agrees", str(comparison)
     square = limen.predict(problem(**{**changes, "loss": "square"}), TIMES)
     assert limen.compare(replace(square, spec=run.spec), run).verdict == "disagrees"

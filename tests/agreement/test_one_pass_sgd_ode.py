@@ -110,16 +110,16 @@ def test_the_deviation_shrinks_like_one_over_d():
 
 @pytest.mark.slow
 def test_starts_are_paired_with_the_simulation():
-    """The starts are equal to rounding; paired, 64 seeds see a rate a quarter too large; six did not."""
+    """The starts are equal to rounding; twin: a rate a quarter too large. Of 64 seeds the band is 3.9%."""
     problem = SAAD_SOLLA.model_copy(update={"start": limen.RandomStart()})
     times = np.array([0.0, 1.0, 2.0])
-    prediction = limen.predict(problem, times, d=300, seeds=64)
-    run = limen.simulate(problem, times, d=300, seeds=64)
+    prediction = limen.predict(problem, times, d=300, seeds=160)
+    run = limen.simulate(problem, times, d=300, seeds=160)
     np.testing.assert_allclose(prediction.dataset.gram[:, 0], run.dataset.gram[:, 0], atol=1e-5)
     np.testing.assert_allclose(prediction.dataset.overlap[:, 0], run.dataset.overlap[:, 0], atol=1e-5)
-    assert limen.compare(prediction, run, ORDER_PARAMETERS).verdict != "disagrees"
+    assert limen.compare(prediction, run, ORDER_PARAMETERS).verdict == "agrees"
     faster = problem.model_copy(update={"algorithm": limen.OnePassSGD(rate=5.0)})
-    twin = replace(limen.predict(faster, times, d=300, seeds=64), spec=run.spec)
+    twin = replace(limen.predict(faster, times, d=300, seeds=160), spec=run.spec)
     assert limen.compare(twin, run, ORDER_PARAMETERS).verdict == "disagrees"
 
 

@@ -54,10 +54,11 @@ def test_the_result_says_which_theory_it_was():
 
 @pytest.mark.slow
 def test_training_agrees_and_not_with_the_model():
-    """24 seeds see the error of the Gaussian model, a fifth of the test loss."""
-    run = limen.simulate(SMALL, TIMES, d=250, seeds=24)
+    """Twin: the Gaussian model, a fifth of the test loss away."""
+    run = limen.simulate(SMALL, TIMES, d=250, seeds=96)
     watched = ["test_loss", "overlap", "second_layer"]
-    assert limen.compare(limen.predict(SMALL, TIMES), run, watched).verdict != "disagrees"
+    comparison = limen.compare(limen.predict(SMALL, TIMES), run, watched)
+    assert comparison.verdict == "agrees", str(comparison)
     assert limen.compare(limen.predict(SMALL, TIMES, theory="gaussian-model"), run, watched).verdict == "disagrees"
 
 
@@ -74,7 +75,8 @@ def with_huber_loss(width: int) -> limen.TwoLayer:
 
 @pytest.mark.slow
 def test_wide_kinked_networks_with_another_loss():
-    """Twenty ReLU neurons, Huber loss: neither the Gaussian model nor neurons one by one."""
+    """Twenty ReLU neurons, Huber loss: neither the Gaussian model nor neurons one by one. Ten seeds see overlaps that
+    grow a fifth too slowly; the second layer, of which the band is its range, is not told."""
     times, watched = [0.0, 0.5, 1.0, 2.0], ["test_loss", "overlap", "second_layer"]
     theory = limen.predict(with_huber_loss(20), times)
     assert theory.ok and theory.method == "equal-small-steps"
@@ -110,7 +112,7 @@ def test_regularised_flow_of_the_gaussian_model():
 
 @pytest.mark.slow
 def test_free_regularised_network():
-    """Two free tanh neurons with decay: exact theory against training."""
+    """Two free tanh neurons with decay: exact theory against training. Twin: no decay."""
     problem = limen.TwoLayer(
         limen.target("z", noise=0.1),
         limen.network(2, "tanh", second_layer=2.0, train_second_layer=True),
@@ -119,8 +121,9 @@ def test_free_regularised_network():
         start=limen.OverlapStart(0.3),
     )
     times, watched = [0.0, 0.3, 0.8], ["own_gram", "overlap", "second_layer", "test_loss"]
-    theory, run = limen.predict(problem, times), limen.simulate(problem, times, d=150, seeds=12)
-    assert theory.ok and limen.compare(theory, run, watched).verdict != "disagrees"
+    theory, run = limen.predict(problem, times), limen.simulate(problem, times, d=150, seeds=96)
+    comparison = limen.compare(theory, run, watched)
+    assert theory.ok and comparison.verdict == "agrees", str(comparison)
     weaker = problem.model_copy(update={"algorithm": limen.GradientFlow(0.0, 0.0, spherical=False)})
     without = replace(theory, dataset=limen.predict(weaker, times).dataset)
     assert limen.compare(without, run, watched).verdict == "disagrees"

@@ -75,6 +75,8 @@ def theory(problem: limen.TwoLayer, times: list[int], scrambles: int = 5) -> Res
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_hundred_neurons_agree_with_training_and_their_twins_do_not(name):
+    """What is in `DECIDED` agrees; of the rest the runs see the twins: a step a tenth longer, infinite data, eight
+    neurons."""
     problem, times = PROBLEMS[name], TIMES[name]
     runs = by_group(limen.simulate(problem, times, d=SIZES[name], seeds=SEEDS[name]))
     # Of few sets the error of the theory is itself known badly, which widens the band.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,22 @@ def test_a_file_gives_the_numbers_of_python_and_is_shown_again(place):
     assert posed.numbers["theory"]["excess_mse"] == answer["theory"]["excess_mse"]
     alone = json.loads(said("simulate", "ridge.toml", "--json"))
     assert alone["simulation"]["excess_mse"] == answer["simulation"]["excess_mse"]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "words"),
+    [
+        ("1", "Cannot tell: 1 seed is too few to judge, take at least 8."),
+        ("2", "Cannot tell: 2 seeds are too few to judge, take at least 8."),
+        ("5", "from 5 seeds, and 5.0% is asked for;"),
+    ],
+)
+def test_few_seeds_are_one_sentence(place, seeds, words):
+    sentence = json.loads(said("compare", "ridge.toml", "--seeds", seeds, "--json"))["comparison"]["sentence"]
+    assert words in sentence and sentence.endswith(".")
+    shown = " ".join(said("compare", "ridge.toml", "--seeds", seeds).split())
+    assert words in shown
+    assert not re.search(r"\b(nan|inf)\b", sentence)
 
 
 def test_the_command_line_comes_before_the_file(place):

@@ -71,13 +71,14 @@ def test_what_has_no_limit_is_refused_with_the_reason(matrices, reason):
 @pytest.mark.slow
 @pytest.mark.parametrize(("query_key", "value", "wrong"), [("ginibre", "ginibre", "goe"), (None, "wishart", "ginibre")])
 def test_particles_in_many_dimensions_follow_the_limit_and_another_ensemble_is_seen(query_key, value, wrong):
-    """A band below 10%: 48 seeds see matrices of another law."""
+    """Twin: matrices of another law. With random queries and keys the draws of the theory add their error: a band below
+    10%, and these runs only do not contradict it."""
     times = np.linspace(0.0, 2.0, 5)
     problem = limen.SelfAttention(beta=1.5, tokens=5, dim=240, query_key=query_key, value=value)
-    run = limen.simulate(problem, times, seeds=48)
+    run = limen.simulate(problem, times, seeds=96 if query_key is None else 48)
     theory = limen.predict(problem, times, draws=300)
     comparison = limen.compare(theory, run, variables=("mean_cosine",))
-    assert comparison.verdict != "disagrees", comparison
+    assert comparison.verdict == "agrees" if query_key is None else comparison.verdict != "disagrees", comparison
     assert comparison["mean_cosine"].band < 0.1, comparison
     planted = solve(problem.model_copy(update={"value": wrong}), times, draws=300).dataset.mean_cosine.values
     dataset = theory.dataset.assign(mean_cosine=theory.dataset.mean_cosine.copy(data=planted))

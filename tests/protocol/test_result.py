@@ -73,7 +73,7 @@ def test_a_value_that_is_not_finite_is_never_exact():
     for value in (np.nan, np.inf, -np.inf):
         found = law(value)
         assert not found.ok
-        assert found.status == "risk is not finite at time 0.5, neuron 1; exact."
+        assert found.status == "risk is not finite at time 0.5, neuron 1; elsewhere: exact."
     assert law(np.inf, "never reached").ok
 
     def solve(problem, times, d, seed):

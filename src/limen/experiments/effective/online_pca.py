@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number
-from limen.problem import OnlinePCA
+from limen.problem import InputError, OnlinePCA
 from limen.result import Findings, Result
 from limen.simulation.effective.spherical_chain import solve_seeds
 from limen.theory.effective.fixed_point import fixed_point
@@ -66,7 +66,13 @@ class OnlinePCATraining(Experiment):
     def crossing(self) -> np.ndarray:
         """Which of the times see runs cross the level."""
         part = hitting_probability(self.problem(), self.d, self.level, self.times())
-        return (part >= RARE) & (part <= 1.0 - RARE)
+        seen = (part >= RARE) & (part <= 1.0 - RARE)
+        if not seen.any():
+            raise InputError(
+                f"level must be well above {self.d**-0.5:.2g}, the overlap of a random start at d = {self.d}, "
+                f"got {self.level:g}: every run begins beyond it."
+            )
+        return seen
 
     def _square_overlap(self, amplitudes: np.ndarray, step: float) -> np.ndarray:
         r"""$m^2$ (amplitude, time) at a step, which may be that of the limit of small ones."""

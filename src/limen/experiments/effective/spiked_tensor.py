@@ -46,7 +46,7 @@ class SpikedTensorFlow(Experiment):
 
     order: int = Field(3, ge=2, le=6, description="order k of the tensor")
     signal: float = Field(1.6, gt=0.0, le=50.0, description="strength λ of the spike, above the critical one")
-    step: float = Field(0.5, gt=0.0, le=2.0, description="step c (c/N per sample)")
+    step: float = Field(0.5, ge=1e-6, le=2.0, description="step c (c/N per sample)")
     horizon: float = Field(1.5, gt=0.0, le=20.0, description="time t up to which runs are followed")
     d: int = Field(8000, ge=200, le=10**6, description="dimension N; a run takes N·horizon/c steps")
     runs: int = Field(8, ge=1, le=1024, description="runs from every start in one seed")

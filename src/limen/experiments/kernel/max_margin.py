@@ -67,7 +67,7 @@ class MaxMarginFlow(Experiment):
     d: int = Field(3, ge=2, le=20, description="dimension d of the inputs")
     samples: int = Field(30, ge=2, le=300, description="number n of labelled points")
     gap: float = Field(0.2, ge=0.01, le=10.0, description="distance by which points are moved from the hyperplane")
-    step: float = Field(0.05, gt=0.0, le=1.0, description="step η of gradient descent")
+    step: float = Field(0.05, ge=1e-5, le=1.0, description="step η of gradient descent")
     longest_descent: float = Field(1000.0, ge=50.0, le=1e5, description="time t = ηk at which descent ends")
     softness: float = Field(10.0, ge=2.0, le=100.0, description="softness c of the third loss log(1 + c·exp(-m))/c")
     latest_log_time: float = Field(1000.0, ge=20.0, le=5000.0, description="log t at which the flow ends")

@@ -40,7 +40,7 @@ class BBPTransition(Experiment):
     quick: ClassVar[dict[str, float]] = {"d": 250}
     quick_seeds: ClassVar[int] = 256
 
-    ratio: float = Field(0.5, gt=0.0, le=10.0, description="dimensions per sample γ = p/n")
+    ratio: float = Field(0.5, ge=1e-6, le=10.0, description="dimensions per sample γ = p/n")
     strongest: float = Field(4.0, gt=1.0, le=1000.0, description="largest spike ℓ")
     d: int = Field(400, ge=50, le=4_000, description="dimension p of the covariance")
 

@@ -42,7 +42,7 @@ class MarchenkoPasturBulk(Experiment):
     quick: ClassVar[dict[str, float]] = {"d": 100}
     quick_seeds: ClassVar[int] = 48
 
-    ratio: float = Field(0.3, gt=0.0, le=20.0, description="dimensions per sample γ = p/n")
+    ratio: float = Field(0.3, ge=1e-6, le=20.0, description="dimensions per sample γ = p/n")
     values: NumberList = Field((1.0, 4.0, 10.0), description="population eigenvalues s, e.g. '1, 4, 10'")
     weights: NumberList = Field((0.5, 0.3, 0.2), description="their proportions, which sum to 1")
     d: int = Field(300, ge=20, le=5_000, description="dimension p of the covariance")

@@ -93,6 +93,8 @@ class BenignOverfitting(Experiment):
             },
             coords={"spectrum": list(COMPARED), "count": self.counts()},
         )
+        for name in ("rank_estimate", "split"):
+            dataset[name].attrs["undefined"] = "no tail of the spectrum is as wide as the number of samples"
         return Findings(dataset, True, "exact as the samples grow; of the geometric spectrum within a part 1/τ.")
 
     def train(self, seed: int) -> Findings:
