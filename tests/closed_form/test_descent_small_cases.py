@@ -9,9 +9,12 @@ import xarray as xr
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
+from scipy.stats import t as student
 
-from limen import target
-from limen.problem import GradientDescent
+from limen import network, target
+from limen.problem import GradientDescent, TwoLayer
+from limen.result import Findings
+from limen.theory.descent import escape
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.escape import first_passage, hard_cosine, largest_cosine
 from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
@@ -113,7 +116,35 @@ def test_probability_of_success_of_independent_neurons(width):
     assert found == pytest.approx((1.0 - fails).max(), abs=1e-12 if width == 1 else 3e-3)
 
 
+def test_hard_directions_add_up_to_the_typical_cosine():
+    """Squares of the overlaps along both; how the two are correlated does not matter, nor what other neurons do."""
+    hard = np.array(
+        [[[[5.0, 1.5], [1.5, 3.0]], [[9.0, 9.0], [9.0, 9.0]]], [[[9.0] * 2] * 2, [[1.0, -0.5], [-0.5, 2.0]]]]
+    )
+    dims, gram = ("time", "neuron", "other", "hard", "hard2"), np.array([[[2.0, 7.0], [7.0, 0.5]]])
+    dataset = xr.Dataset({"hard_variance": (dims, hard[None]), "gram": (dims[:3], gram)})
+    found = hard_cosine(SimpleNamespace(dataset=dataset), 50)  # pyright: ignore[reportArgumentType]
+    np.testing.assert_allclose(found, [[math.sqrt(8.0 / 100.0), math.sqrt(3.0 / 25.0)]], rtol=1e-12)
+
+
 # Escape, batches and the error of paths
+
+
+def test_the_error_of_an_average_is_that_between_sets(monkeypatch):
+    """Three runs a set: only the means of sixteen sets count, with Student's t of fifteen degrees of freedom."""
+    values = np.random.default_rng(1).normal(0.3, 0.2, size=(48, 2))
+    data: dict = {name: (("seed", "time"), values) for name in ("train_loss", "test_loss", "cosine")}
+    data["escape_time"] = (("seed",), np.full(48, np.inf))
+    runs = Findings(xr.Dataset(data, coords={"time": [0.0, 1.0]}), True, "")
+    monkeypatch.setattr(escape, "escaping_runs", lambda *_: runs)
+    problem = TwoLayer("z**2", network(1, "tanh"), GradientDescent(step=0.1), 2.0)
+    found = escape.average_run(problem, 1, 100, 48).dataset
+    passed = np.stack([values[:, 0] > 0.5, (values > 0.5).any(axis=1)], axis=1)
+    wider = student.ppf(0.995, 15) / norm.ppf(0.995)
+    for name, each in (("train_loss", values), ("escaped", passed)):
+        np.testing.assert_allclose(found[name], each.mean(axis=0), rtol=1e-12)
+        means = each.reshape(16, 3, 2).mean(axis=1)
+        np.testing.assert_allclose(found[f"{name}_error"], wider * means.std(axis=0, ddof=1) / 4, rtol=1e-4)
 
 
 def test_cosines_and_first_passages_by_hand():
