@@ -257,3 +257,14 @@ def test_placed_starts_are_uniform_on_their_sphere():
         np.testing.assert_allclose(placed / one.reshape(2, 2), (placed / one.reshape(2, 2))[:, :1] * [[1.0, 1.0]])
         squares.append((placed**2).sum(axis=1) / 1.5**2)
     assert kstest(np.ravel(squares), beta(1.0, 1.5).cdf).pvalue > 1e-3
+
+
+def test_a_penalty_enters_the_first_step_as_it_is():
+    """Its matrix from the left, one row for each neuron, whether or not it is symmetric."""
+    network = limen.network(2, "tanh", (1.5, -1.0), train_second_layer=True)
+    given = limen.TwoLayer("z", network, limen.GradientDescent(0.5), 2.0, start=limen.OverlapStart(((0.3,), (-0.1,))))
+    matrix = np.array([[0.2, 0.7], [-0.1, 0.4]])
+    plain, pulled = (conditioned_set(given, 1, 1024, 0, of) for of in (None, lambda step: (matrix, 0.3)))
+    moved = pulled.coefficients[1] - plain.coefficients[1]
+    np.testing.assert_allclose(moved, -0.5 * matrix @ plain.coefficients[0], atol=1e-7)
+    np.testing.assert_allclose(pulled.second_layer[1] - plain.second_layer[1], [-0.15 * 1.5, 0.15], atol=1e-7)

@@ -113,7 +113,7 @@ def test_the_sphere_keeps_equal_neurons_at_their_length():
 
 
 def test_the_error_of_a_continuation_is_half_of_what_the_parabola_bends():
-    """Sets that agree, and values that are a parabola in 1/J: exact at 1/m, and the line through 16 and 32 beside it."""
+    """Sets that agree, and values on a parabola in 1/J: exact at 1/m, and the line through 16 and 32 beside it."""
 
     def value(inverse):
         return 1.0 + 2.0 * inverse - 30.0 * inverse**2
