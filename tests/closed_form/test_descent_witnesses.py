@@ -17,6 +17,8 @@ from limen.simulation.thresholds.hessian import network_hessian
 from limen.simulation.thresholds.single_index import draw_single_index
 from limen.theory.descent import forces
 from limen.theory.descent.hard_fluctuations import _noise, hard_fluctuations
+from limen.theory.thresholds.along_training import PathFields, path_weights, weight_decay_level
+from limen.theory.thresholds.hessian_weights import second_layer_rows
 
 GENERATOR = np.random.default_rng(7)
 
@@ -118,6 +120,37 @@ def test_forces_are_slopes_of_the_loss():
     np.testing.assert_allclose(each, losses(fields), rtol=1e-9)
     np.testing.assert_allclose(pulls, slopes(fields), atol=1e-7)
     np.testing.assert_allclose(answers.mean(axis=1), outer, rtol=1e-9)
+
+
+def test_weights_on_paths_are_curvatures_of_the_loss_and_decay_adds_to_all():
+    """Of m times the loss in one neuron's field, bias and second layer of the step included; m times the decay."""
+    second, bias = np.array([1.5, -0.8]), np.array([0.2, -0.6])
+    network, rule = limen.network(2, "tanh", (9.0, 9.0), bias=tuple(bias)), limen.GradientDescent(0.1, weight_decay=0.3)
+    problem = limen.TwoLayer("z", network, rule, 2.0)
+    fields, labels = GENERATOR.normal(size=(7, 2)), GENERATOR.normal(size=7)
+    one = PathFields({4: fields}, {4: second}, labels, np.zeros((7, 0)))
+
+    def losses(at):
+        return 0.5 * (labels - answer(at, second, bias)) ** 2
+
+    for neuron, move in enumerate(1e-4 * np.eye(2)):
+        bent = (losses(fields + move) - 2 * losses(fields) + losses(fields - move)) / 1e-8
+        np.testing.assert_allclose(path_weights(problem, one, 4, neuron), 2 * bent, atol=1e-5)
+    assert weight_decay_level(problem) == pytest.approx(-2 * 0.3)
+
+
+def test_rows_of_the_second_layer_are_mixed_differences_of_the_loss():
+    """Of m times the loss of every sample in a field and a weight; among weights, averaged over samples."""
+    second, bias = np.array([1.5, -0.8]), np.array([0.2, -0.6])
+    fields, labels = GENERATOR.normal(size=(7, 2)), GENERATOR.normal(size=7)
+    mixed, own = second_layer_rows("tanh", "pseudo-huber:1", second, bias, fields, labels)
+
+    def losses(flat):
+        return 2 * (np.sqrt(1 + (labels - answer(fields + flat[:2], flat[2:], bias)) ** 2) - 1)
+
+    bent = differences(lambda at: differences(losses, at), np.concatenate([np.zeros(2), second]))
+    np.testing.assert_allclose(mixed, bent[:, :2, 2:], atol=1e-6)
+    np.testing.assert_allclose(own, bent[:, 2:, 2:].mean(axis=0), atol=1e-6)
 
 
 # Hard directions
