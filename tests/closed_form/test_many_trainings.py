@@ -8,6 +8,7 @@ import pytest
 
 import limen
 from limen.gaussian.keys import stream_key
+from limen.simulation.descent import gradient_descent
 from limen.simulation.descent import restarts as restarting
 from limen.simulation.descent.fixed_sample_training import prepare
 from limen.simulation.descent.many_targets import many_targets
@@ -64,6 +65,34 @@ def test_every_start_is_trained_alone_in_blocks_of_rows(monkeypatch):
             np.testing.assert_allclose(one.train_loss[i], losses, rtol=1e-5)
             np.testing.assert_allclose(one.overlap[i, :, 0], path[:, 0], atol=2e-6)
             np.testing.assert_allclose(one.square[i], (path**2).sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_batches_train_both_layers_and_biases(replacement):
+    """Batches of 3 of 10 samples, three to an epoch; weight decay of the first layer alone, a step of its own for the
+    second; steps are counted, and passes over the sample."""
+    d, seed, steps, second, bias = 10, 3, 7, np.array([1.5, -0.8]), np.array([0.3, -0.2])
+    rule = limen.GradientDescent(
+        0.5, weight_decay=0.2, second_layer_ratio=3.0, batch_fraction=0.3, replacement=replacement
+    )
+    network = limen.network(2, "tanh", tuple(second), bias=tuple(bias), train_second_layer=True, train_bias=True)
+    problem = limen.TwoLayer(limen.target("z**2", noise=0.1), network, rule, 1.0)
+    found = gradient_descent.solve(problem, np.arange(steps + 1.0), d, seed).dataset
+    setting, key = prepare(problem, d, seed, "float32"), stream_key(seed, d, "batches")
+    x, y, first = (np.asarray(part, dtype=float) for part in (*setting.sample, setting.start.first))
+    for step in range(steps + 1):
+        np.testing.assert_allclose(found.overlap[0, step, :, 0], first[:, 0], atol=3e-6)
+        np.testing.assert_allclose(found.second_layer[0, step], second, atol=3e-6)
+        np.testing.assert_allclose(found.bias[0, step], bias, atol=3e-6)
+        number, place = (step, 0) if replacement else divmod(step, 3)
+        order = np.asarray(jax.random.permutation(jax.random.fold_in(key, number), 10))
+        chosen = order[3 * place : 3 * place + 3]
+        values = np.tanh(x[chosen] @ first.T + bias)
+        pull = (values @ second / 2 - y[chosen])[:, None] / 2 / 3
+        inner = pull * second * (1 - values**2)
+        first, bias = 0.9 * first - 0.5 * inner.T @ x[chosen], bias - 0.5 * inner.sum(axis=0)
+        second = second - 1.5 * (pull * values).sum(axis=0)
+    np.testing.assert_allclose(found.epoch, np.arange(8) / (10 / 3 if replacement else 3), rtol=1e-12)
 
 
 def test_modular_addition_is_trained_by_adam_with_decoupled_decay():
