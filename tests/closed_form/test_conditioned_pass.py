@@ -246,7 +246,7 @@ def test_placed_starts_are_uniform_on_their_sphere():
     their angle."""
     network, d = limen.network(2, "gelu", initial_norm=1.5), 5
     given = phase_retrieval(target=limen.target("z1*z2"), network=network)
-    normals, shared = np.random.default_rng(0).standard_normal((400, 4)), np.array([[2.0, 0.4], [0.4, 1.0]])
+    normals, shared = np.random.default_rng(0).standard_normal((1200, 4)), np.array([[2.0, 0.4], [0.4, 1.0]])
     overlap = np.array([[0.3, 0.1], [-0.2, 0.5]])
     squares = []
     for row, one in enumerate(normals):

@@ -52,7 +52,7 @@ def test_message_passing_of_a_linear_link_ends_at_ridge_regression():
 def test_message_passing_of_a_linear_link_of_two_directions_ends_at_ridge_regression():
     """The label knows the sum along w alone: both estimates are shares of one ridge regression, with the noise as
     penalty. What is left of the start is gone; sampling errors are of order 1/d."""
-    weights, noise, ratio, d, seed = np.array([1.3, -0.6]), 0.8, 2.0, 300, 4
+    weights, noise, ratio, d, seed = np.array([1.3, -0.6]), 0.25, 2.0, 300, 4
     target = limen.target("1.3*z1 - 0.6*z2", noise=noise)
     found = several_amp.matrix_message_passing(target, ratio, d, [seed], 12, 0.2)[0, -1]
     rows = stream_generator(seed, d, "inputs").standard_normal((round(ratio * d), d))
