@@ -80,3 +80,12 @@ def test_a_kink_on_two_variances_and_what_is_said():
         limen.predict(wild.model_copy(update={"inputs": shares}), 3)
     with pytest.raises(limen.InputError, match="d does not apply"):
         limen.predict(problem, 3, d=100)
+
+
+def test_overlaps_with_hard_directions_stay_at_zero():
+    """Of z1 + z2² - 1 the second direction is hard; the first is learnt in both eigenspaces."""
+    rule = limen.GradientDescent(0.5, momentum=0.5)
+    given = limen.TwoLayer("z1 + z2**2 - 1", limen.network(1, "tanh"), rule, 2.0, inputs=TWO)
+    overlap = limen.predict(given, 4, scrambles=2, paths=2048).dataset.overlap.values[:, 0]
+    np.testing.assert_allclose(overlap[:, 1], 0.0, atol=1e-12)
+    assert overlap[-1, 0] > 0.3

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import beta, kstest
 
 import limen
 from limen.theory.descent import conditioned_pass, finite_dimension
@@ -228,3 +229,42 @@ def test_paths_grow_with_the_directions_of_a_run(width, steps, paths):
         limen.target("z**2"), limen.network(width, "gelu"), limen.GradientDescent(1.0), samples_per_dim=8.0
     )
     assert finite_dimension.usual_paths(problem, steps) == paths
+
+
+def test_the_train_loss_at_the_start_fluctuates_like_a_mean_over_the_sample():
+    r"""A linear neuron of overlap $m$ errs by $N(0,2-2m+\sigma^2)$: its half square has variance $(2-2m+\sigma^2)^2/2$,
+    and the mean over $n=\delta d$ samples an $n$-th of it."""
+    given = linear_neuron(limen.GradientDescent(0.1), delta=6.0).model_copy(update={"start": limen.OverlapStart(0.4)})
+    losses = finite_dimension.runs(given, [0], 40, 256, 1024).dataset.train_loss.values[:, 0]
+    square = 2.0 - 0.8 + 0.3
+    assert losses.mean() == pytest.approx(0.5 * square, abs=4.0 * square / np.sqrt(2.0 * 240 * 256))
+    assert losses.std() == pytest.approx(square / np.sqrt(2.0 * 240), rel=0.2)
+
+
+def test_placed_starts_are_uniform_on_their_sphere():
+    """Two of five coordinates of a neuron have the squared length of a Beta(1, 3/2); beside the target neurons keep
+    their angle."""
+    network, d = limen.network(2, "gelu", initial_norm=1.5), 5
+    given = phase_retrieval(target=limen.target("z1*z2"), network=network)
+    normals, shared = np.random.default_rng(0).standard_normal((1200, 4)), np.array([[2.0, 0.4], [0.4, 1.0]])
+    overlap = np.array([[0.3, 0.1], [-0.2, 0.5]])
+    squares = []
+    for row, one in enumerate(normals):
+        placed, gram = finite_dimension._placed(given, d, row, overlap, shared + overlap @ overlap.T, one)
+        np.testing.assert_allclose(np.diag(gram), 1.5**2, rtol=1e-12)
+        rest = gram - placed @ placed.T
+        assert rest[0, 1] / np.sqrt(rest[0, 0] * rest[1, 1]) == pytest.approx(0.4 / np.sqrt(2.0), rel=1e-9)
+        np.testing.assert_allclose(placed / one.reshape(2, 2), (placed / one.reshape(2, 2))[:, :1] * [[1.0, 1.0]])
+        squares.append((placed**2).sum(axis=1) / 1.5**2)
+    assert kstest(np.ravel(squares), beta(1.0, 1.5).cdf).pvalue > 1e-3
+
+
+def test_a_penalty_enters_the_first_step_as_it_is():
+    """Its matrix from the left, one row for each neuron, whether or not it is symmetric."""
+    network = limen.network(2, "tanh", (1.5, -1.0), train_second_layer=True)
+    given = limen.TwoLayer("z", network, limen.GradientDescent(0.5), 2.0, start=limen.OverlapStart(((0.3,), (-0.1,))))
+    matrix = np.array([[0.2, 0.7], [-0.1, 0.4]])
+    plain, pulled = (conditioned_set(given, 1, 1024, 0, of) for of in (None, lambda step: (matrix, 0.3)))
+    moved = pulled.coefficients[1] - plain.coefficients[1]
+    np.testing.assert_allclose(moved, -0.5 * matrix @ plain.coefficients[0], atol=1e-7)
+    np.testing.assert_allclose(pulled.second_layer[1] - plain.second_layer[1], [-0.15 * 1.5, 0.15], atol=1e-7)

@@ -9,14 +9,21 @@ import xarray as xr
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
+from scipy.stats import t as student
 
-from limen import target
-from limen.problem import GradientDescent
+from limen import network, target
+from limen.problem import GradientDescent, TwoLayer
+from limen.result import Findings
+from limen.theory.descent import escape
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.escape import first_passage, hard_cosine, largest_cosine
 from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
 from limen.theory.descent.path_responses import BLOCK, PathResponses
+from limen.theory.thresholds import bayes
+from limen.theory.thresholds.feature_learning import _growth
+from limen.theory.thresholds.information_theoretic import _cost
 from limen.theory.thresholds.overlap_curve import information_and_slope
+from limen.theory.thresholds.overlap_matrices import entropy
 from limen.theory.thresholds.spectral_estimator import spectral_overlap, spectral_weight
 from limen.theory.thresholds.success import _probability
 from limen.theory.thresholds.trimming import trimmed_count
@@ -86,6 +93,44 @@ def test_information_of_a_channel_of_two_labels_by_sums():
     assert slope == pytest.approx(squared, rel=1e-6)
 
 
+def test_what_knowledge_costs_is_the_entropy_of_a_gaussian():
+    """On one variance -(q + log(1 - q))/2, for matrices the sum over eigenvalues, whatever their directions. On several
+    the cost grows by half the precision r per overlap q, which holds for both as functions of r."""
+    q = np.array([0.01, 0.3, 0.9])
+    single = -0.5 * (q + np.log(1.0 - q))
+    np.testing.assert_allclose(_cost(q, np.ones(1), np.ones(1)), single, rtol=1e-9)
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    assert entropy((turn * q) @ turn.T) == pytest.approx(single.sum(), rel=1e-9)
+    profile, fractions, r = np.array([0.2, 1.8]), np.array([0.5, 0.5]), 0.7
+    near = np.array([r - 1e-4, r + 1e-4])[:, None]
+    overlaps = (profile**2 * near / (1.0 + profile * near)) @ fractions
+    assert np.diff(_cost(overlaps, profile, fractions)) / np.diff(overlaps) == pytest.approx(0.5 * r, rel=1e-5)
+
+
+@pytest.mark.parametrize("samples_per_dim, best", [(0.5, 0.6), (0.3, 0.0), (2.0, 0.6)])
+def test_an_overlap_is_best_where_it_tells_more_than_it_costs(samples_per_dim, best):
+    """A label that tells 0.8 q, and knowledge 0.6 that costs 0.158: worth it from 0.33 samples per dimension on."""
+    grid = np.linspace(0.001, 0.999, 999)
+    curve = bayes.OverlapCurve(grid, np.ones(999), 0.8 * grid, 1.0, np.inf)
+    assert bayes._best(curve, samples_per_dim, [0.6]) == best
+
+
+@pytest.mark.parametrize("information, best", [(0.9, 0.6), (0.3, 0.1)])
+def test_the_best_of_two_overlaps_gains_the_most(information, best, monkeypatch):
+    """From full knowledge 0.6, from none 0.1 times the identity, which tells 0.05: entropies 0.316 and 0.005."""
+    told = {0.6: information, 0.1: 0.05}
+    starts = {"full": 0.6 * np.eye(2), "faint": 0.1 * np.eye(2)}
+    for name in starts:
+        monkeypatch.setattr(bayes, f"{name}_start", lambda _, name=name: name)
+    monkeypatch.setattr(
+        bayes, "fixed_point", lambda _, delta, start: SimpleNamespace(overlap=starts[start], settled=True)
+    )
+    monkeypatch.setattr(bayes, "information_and_slope", lambda _, q: (told[round(q[0, 0], 6)], None))
+    found = bayes._of_several(target("z1 + z2", noise=0.1), 0.5)
+    np.testing.assert_allclose(found.information_theoretic, best * np.eye(2))
+    np.testing.assert_allclose(found.algorithmic, 0.1 * np.eye(2))
+
+
 def linear_law(variances, lengths):
     """A prediction whose neurons' overlaps are independent: (time, neuron) each, one hard direction."""
     times, width = variances.shape
@@ -113,7 +158,58 @@ def test_probability_of_success_of_independent_neurons(width):
     assert found == pytest.approx((1.0 - fails).max(), abs=1e-12 if width == 1 else 3e-3)
 
 
+def test_hard_directions_add_up_to_the_typical_cosine():
+    """Squares of the overlaps along both; how the two are correlated does not matter, nor what other neurons do."""
+    hard = np.array(
+        [[[[5.0, 1.5], [1.5, 3.0]], [[9.0, 9.0], [9.0, 9.0]]], [[[9.0] * 2] * 2, [[1.0, -0.5], [-0.5, 2.0]]]]
+    )
+    dims, gram = ("time", "neuron", "other", "hard", "hard2"), np.array([[[2.0, 7.0], [7.0, 0.5]]])
+    dataset = xr.Dataset({"hard_variance": (dims, hard[None]), "gram": (dims[:3], gram)})
+    found = hard_cosine(SimpleNamespace(dataset=dataset), 50)  # pyright: ignore[reportArgumentType]
+    np.testing.assert_allclose(found, [[math.sqrt(8.0 / 100.0), math.sqrt(3.0 / 25.0)]], rtol=1e-12)
+
+
+def test_probability_of_success_along_two_directions():
+    """One neuron of two has equal variances along both: its squared overlap is exponential."""
+    hard = np.zeros((1, 2, 2, 2, 2))
+    hard[0, 1, 1], gram = 9.0 * np.eye(2), np.array([[[1.0, 0.3], [0.3, 1.4]]])
+    dims = ("time", "neuron", "other", "hard", "hard2")
+    dataset = xr.Dataset({"hard_variance": (dims, hard), "gram": (dims[:3], gram)})
+    problem, prediction = SimpleNamespace(network=SimpleNamespace(width=2)), SimpleNamespace(dataset=dataset)
+    found = _probability(problem, prediction, 50)  # pyright: ignore[reportArgumentType]
+    assert found == pytest.approx(math.exp(-0.25 * 50 * 1.4 / (2.0 * 9.0)), abs=3e-3)
+
+
+def test_the_growth_of_a_cosine_is_its_exponent():
+    """Overlaps along two directions and the length are powers of time: exponents of cosines, the larger first."""
+    time = np.arange(11.0)
+    variance, coefficients = np.zeros((11, 2, 2, 2, 2)), np.ones((11, 2, 3, 1))
+    variance[:, 1, 1, 0, 0], variance[:, 1, 1, 1, 1] = 0.01 * time**0.6, 5.0 * time**1.4
+    coefficients[:, 1] *= time[:, None, None] ** 0.2
+    one = SimpleNamespace(found=SimpleNamespace(coefficients=coefficients))
+    np.testing.assert_allclose(_growth(one, variance, 10, 1), [0.7 - 0.2, 0.3 - 0.2], rtol=1e-9)  # pyright: ignore
+    np.testing.assert_allclose(_growth(one, variance, 7, 1), [0.5, 0.1], rtol=1e-9)  # pyright: ignore
+    assert np.isnan(_growth(one, variance, 1, 1)).all()  # pyright: ignore[reportArgumentType]
+
+
 # Escape, batches and the error of paths
+
+
+def test_the_error_of_an_average_is_that_between_sets(monkeypatch):
+    """Three runs a set: only the means of sixteen sets count, with Student's t of fifteen degrees of freedom."""
+    values = np.random.default_rng(1).normal(0.3, 0.2, size=(48, 2))
+    data: dict = {name: (("seed", "time"), values) for name in ("train_loss", "test_loss", "cosine")}
+    data["escape_time"] = (("seed",), np.full(48, np.inf))
+    runs = Findings(xr.Dataset(data, coords={"time": [0.0, 1.0]}), True, "")
+    monkeypatch.setattr(escape, "escaping_runs", lambda *_: runs)
+    problem = TwoLayer("z**2", network(1, "tanh"), GradientDescent(step=0.1), 2.0)
+    found = escape.average_run(problem, 1, 100, 48).dataset
+    passed = np.stack([values[:, 0] > 0.5, (values > 0.5).any(axis=1)], axis=1)
+    wider = student.ppf(0.995, 15) / norm.ppf(0.995)
+    for name, each in (("train_loss", values), ("escaped", passed)):
+        np.testing.assert_allclose(found[name], each.mean(axis=0), rtol=1e-12)
+        means = each.reshape(16, 3, 2).mean(axis=1)
+        np.testing.assert_allclose(found[f"{name}_error"], wider * means.std(axis=0, ddof=1) / 4, rtol=1e-4)
 
 
 def test_cosines_and_first_passages_by_hand():

@@ -1,5 +1,6 @@
 """Descent and thresholds, second witnesses in NumPy: linear posteriors, differences, and recursions written out."""
 
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,11 +11,14 @@ import limen
 from limen.precision import in_double
 from limen.problem.losses import as_loss
 from limen.simulation.descent import hard_cosines
+from limen.simulation.spectra.random_matrices import stream_generator
 from limen.simulation.thresholds import amp, several_amp
 from limen.simulation.thresholds.hessian import network_hessian
 from limen.simulation.thresholds.single_index import draw_single_index
 from limen.theory.descent import forces
 from limen.theory.descent.hard_fluctuations import _noise, hard_fluctuations
+from limen.theory.thresholds.along_training import PathFields, path_weights, weight_decay_level
+from limen.theory.thresholds.hessian_weights import second_layer_rows
 
 GENERATOR = np.random.default_rng(7)
 
@@ -43,6 +47,19 @@ def test_message_passing_of_a_linear_link_ends_at_ridge_regression():
     ridge = np.linalg.solve(rows.T @ rows + target.noise * np.eye(d), rows.T @ labels)
     assert found.overlaps[0, -1] == pytest.approx(ridge[0] ** 2 / (ridge @ ridge), abs=0.01)
     assert found.overlaps[0, -1] + found.variances[0, -1] == pytest.approx(1.0, abs=0.06)
+
+
+def test_message_passing_of_a_linear_link_of_two_directions_ends_at_ridge_regression():
+    """The label knows the sum along w alone: both estimates are shares of one ridge regression, with the noise as
+    penalty. What is left of the start is gone; sampling errors are of order 1/d."""
+    weights, noise, ratio, d, seed = np.array([1.3, -0.6]), 0.25, 2.0, 300, 4
+    target = limen.target("1.3*z1 - 0.6*z2", noise=noise)
+    found = several_amp.matrix_message_passing(target, ratio, d, [seed], 12, 0.2)[0, -1]
+    rows = stream_generator(seed, d, "inputs").standard_normal((round(ratio * d), d))
+    drawn = stream_generator(seed, d, "label noise").standard_normal(len(rows))
+    labels, rows = rows[:, :2] @ weights + np.sqrt(noise) * drawn, rows / np.sqrt(d)
+    ridge = np.linalg.solve(rows.T @ rows + noise / (weights @ weights) * np.eye(d), rows.T @ labels)
+    np.testing.assert_allclose(found, np.outer(ridge[:2], weights) / (weights @ weights) / np.sqrt(d), atol=0.01)
 
 
 # Derivatives of a network
@@ -105,6 +122,37 @@ def test_forces_are_slopes_of_the_loss():
     np.testing.assert_allclose(answers.mean(axis=1), outer, rtol=1e-9)
 
 
+def test_weights_on_paths_are_curvatures_of_the_loss_and_decay_adds_to_all():
+    """Of m times the loss in one neuron's field, bias and second layer of the step included; m times the decay."""
+    second, bias = np.array([1.5, -0.8]), np.array([0.2, -0.6])
+    network, rule = limen.network(2, "tanh", (9.0, 9.0), bias=tuple(bias)), limen.GradientDescent(0.1, weight_decay=0.3)
+    problem = limen.TwoLayer("z", network, rule, 2.0)
+    fields, labels = GENERATOR.normal(size=(7, 2)), GENERATOR.normal(size=7)
+    one = PathFields({4: fields}, {4: second}, labels, np.zeros((7, 0)))
+
+    def losses(at):
+        return 0.5 * (labels - answer(at, second, bias)) ** 2
+
+    for neuron, move in enumerate(1e-4 * np.eye(2)):
+        bent = (losses(fields + move) - 2 * losses(fields) + losses(fields - move)) / 1e-8
+        np.testing.assert_allclose(path_weights(problem, one, 4, neuron), 2 * bent, atol=1e-5)
+    assert weight_decay_level(problem) == pytest.approx(-2 * 0.3)
+
+
+def test_rows_of_the_second_layer_are_mixed_differences_of_the_loss():
+    """Of m times the loss of every sample in a field and a weight; among weights, averaged over samples."""
+    second, bias = np.array([1.5, -0.8]), np.array([0.2, -0.6])
+    fields, labels = GENERATOR.normal(size=(7, 2)), GENERATOR.normal(size=7)
+    mixed, own = second_layer_rows("tanh", "pseudo-huber:1", second, bias, fields, labels)
+
+    def losses(flat):
+        return 2 * (np.sqrt(1 + (labels - answer(fields + flat[:2], flat[2:], bias)) ** 2) - 1)
+
+    bent = differences(lambda at: differences(losses, at), np.concatenate([np.zeros(2), second]))
+    np.testing.assert_allclose(mixed, bent[:, :2, 2:], atol=1e-6)
+    np.testing.assert_allclose(own, bent[:, 2:, 2:].mean(axis=0), atol=1e-6)
+
+
 # Hard directions
 
 
@@ -159,3 +207,42 @@ def test_fluctuations_along_a_hard_direction_by_their_recursion():
     for t, rows in enumerate((start, first, second)):
         np.testing.assert_allclose(variance[t, :, :, 0, 0], rows @ covariance @ rows.T, rtol=1e-10)
         np.testing.assert_allclose(growth[t, :, :, 0, 0], rows[:, :m] / norm, atol=1e-12)
+
+
+def test_fluctuations_along_two_hard_directions_on_two_variances():
+    """The memory in every eigenspace, neuron and direction, index by index; each neuron has a length of its own."""
+    m, r, paths, eta, ratio, norm = 2, 2, 30, 0.3, 2.0, 1.2
+    inputs = limen.Inputs(variances=(0.25, 2.5), fractions=(2 / 3, 1 / 3))
+    (s, w), size = inputs.spectrum, 2 * m * r
+    problem = limen.TwoLayer(
+        "z1*z2", limen.network(m, "tanh", initial_norm=norm), limen.GradientDescent(eta), ratio, inputs=inputs
+    )
+    force, latent = GENERATOR.normal(size=(2, m, paths)), GENERATOR.normal(size=(paths, r))
+    response, lengths = GENERATOR.normal(size=(1 + r * r, 2, 2, m, m)), np.array([[1.1, 0.9], [1.2, 0.8]])
+    found: Any = SimpleNamespace(force=force, loss_response=response, lengths=lengths)
+    variance, growth = hard_fluctuations(problem, found, latent, np.eye(r))
+
+    places, amplitude = list(np.ndindex(2, m, r)), np.sqrt(w * s)
+    memory, noise = np.zeros((2, 2, size, size)), np.zeros((2, 2, size, size))
+    for (p, (a, i, h)), (q, (b, j, g)) in product(enumerate(places), repeat=2):
+        both = amplitude[a] * amplitude[b]
+        plain, turned = response[0, :, :, i, j] * (h == g), response[1 + h * r + g, :, :, i, j]
+        memory[:, :, p, q] = s[a] * (((a == b) - both) * plain + both * turned)
+        pair = force[:, None, i] * force[None, :, j]
+        across = ((a == b) - both) * (h == g) * pair.mean(axis=2)
+        noise[:, :, p, q] = s[a] * s[b] * (across + both * (pair * latent[:, h] * latent[:, g]).mean(axis=2)) / ratio
+    own = np.array([i for _, i, _ in places])
+    zero, one = np.zeros((size, size)), np.eye(size)
+    start = np.hstack([norm * np.diag(np.sqrt([s[a] for a, _, _ in places])), zero, zero])
+    first = (start - eta * memory[0, 0] @ start + eta * np.hstack([zero, one, zero])) / lengths[0, own][:, None]
+    second = first - eta * (memory[1, 0] @ start + memory[1, 1] @ first) + eta * np.hstack([zero, zero, one])
+    second /= lengths[1, own][:, None]
+    covariance = np.eye(3 * size)
+    covariance[size:, size:] = noise.transpose(0, 2, 1, 3).reshape(2 * size, 2 * size)
+    summed = np.hstack([np.sqrt(w[a] / s[a]) * np.eye(m * r) for a in range(2)])
+    spread = np.vstack([np.sqrt(w[a]) * np.eye(m * r) for a in range(2)])
+    for t, rows in enumerate((start, first, second)):
+        blocks = (summed @ rows @ covariance @ rows.T @ summed.T).reshape(m, r, m, r).transpose(0, 2, 1, 3)
+        np.testing.assert_allclose(variance[t], blocks, rtol=1e-9, atol=1e-12)
+        even = (summed @ rows[:, :size] @ spread / norm).reshape(m, r, m, r).transpose(0, 2, 1, 3)
+        np.testing.assert_allclose(growth[t], even, atol=1e-11)

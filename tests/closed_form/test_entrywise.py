@@ -160,3 +160,18 @@ def test_paths_are_raised_where_sets_differ():
     few, enough = limen.predict(problem, 7, paths=16384), limen.predict(problem, 7)
     assert not few.ok and "take more paths" in few.status
     assert enough.ok and "65536 samples" in enough.status
+
+
+def test_the_sphere_keeps_every_neuron_at_its_own_length():
+    """Neurons that are pulled differently, of different first lengths."""
+    gram = ((1.0, 0.1), (0.1, 4.0))
+    given = limen.TwoLayer(
+        limen.target("tanh(2*z)", noise=0.1),
+        limen.network(2, "tanh", (2.0, -0.5)),
+        limen.GradientDescent(1.0, spherical=True),
+        2.0,
+        start=limen.OverlapStart(((0.2,), (0.0,)), gram),
+    )
+    found = solve(given, [0, 1, 4], paths=2048, scrambles=1).dataset.gram.values
+    np.testing.assert_allclose(np.einsum("tjj->tj", found), [[1.0, 4.0]] * 3, rtol=1e-4)
+    assert abs(found[-1, 0, 1] - 0.1) > 0.02

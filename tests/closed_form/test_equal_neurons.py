@@ -81,3 +81,49 @@ def test_wide_networks_are_chosen_or_refused_with_the_numbers():
     uneven = problem(100, (1.0,) * 3 + (2.0,) * 97)
     with pytest.raises(limen.InputError, match="multiples of an eighth of the width"):
         limen.predict(uneven, 2)
+
+
+@pytest.mark.parametrize("width", [3, 64])
+def test_decays_enter_the_first_step_as_they_are(width):
+    """Of both layers, at any width: two solutions on the same points differ by step times decay times the start."""
+    step, options = 0.4 * width, {"start": limen.OverlapStart(0.3)}
+    given = problem(width, network=limen.network(width, "tanh", 2.0, train_second_layer=True), **options)
+    plain, decaying = (
+        equal_neurons.solve_decaying(given, [0, 1], 512, 2, 0, lambda t, size=size: (size * 0.5, size * 0.8)).dataset
+        for size in (0.0, 0.1 / step)
+    )
+    moved = decaying.isel(time=1) - plain.isel(time=1)
+    np.testing.assert_allclose(moved.overlap, -0.05 * 0.3, rtol=1e-4)
+    np.testing.assert_allclose(moved.second_layer, -0.08 * 2.0, rtol=1e-4)
+    own = problem(
+        width, network=given.network, algorithm=limen.GradientDescent(step, weight_decay=0.05 / step), **options
+    )
+    moved = equal_neurons.solve(own, [0, 1], 512, 2).dataset.isel(time=1) - plain.isel(time=1)
+    np.testing.assert_allclose(moved.overlap, -0.05 * 0.3, rtol=1e-4)
+    np.testing.assert_allclose(moved.second_layer, 0.0, atol=1e-9)
+
+
+def test_the_sphere_keeps_equal_neurons_at_their_length():
+    for width in (3, 64):
+        rule = limen.GradientDescent(0.8 * width, spherical=True)
+        given = problem(width, algorithm=rule, start=limen.OverlapStart(0.3))
+        found = equal_neurons.solve(given, [0, 2, 5], 1024, 2).dataset
+        np.testing.assert_allclose(found.own_gram.values, 1.0, atol=1e-5)
+        assert found.overlap.values[-1, 0, 0] > 0.45
+
+
+def test_the_error_of_a_continuation_is_half_of_what_the_parabola_bends():
+    """Sets that agree, and values on a parabola in 1/J: exact at 1/m, and the line through 16 and 32 beside it."""
+
+    def value(inverse):
+        return 1.0 + 2.0 * inverse - 30.0 * inverse**2
+
+    shapes = {name: [1 if dim == "time" else 2 for dim in dims] for name, dims in equal_neurons.DIMS.items()}
+    rungs = [[{name: np.full(size, value(1 / j)) for name, size in shapes.items()}] * 4 for j in equal_neurons.LADDER]
+    dataset, worst = equal_neurons._continued(rungs, equal_neurons.LADDER, 100, np.zeros(1))
+    line = value(1 / 32) + (0.01 - 1 / 32) / (1 / 16 - 1 / 32) * (value(1 / 16) - value(1 / 32))
+    for name in equal_neurons.DIMS:
+        np.testing.assert_allclose(dataset[name].values, value(0.01), rtol=1e-10)
+        error = dataset[f"{name}_spread"].values * dataset[name].attrs["error_part"]
+        np.testing.assert_allclose(error, 0.5 * abs(line - value(0.01)), rtol=1e-8)
+    assert worst == pytest.approx(0.5 * abs(line / value(0.01) - 1.0), rel=1e-8)

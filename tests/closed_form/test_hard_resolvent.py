@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from limen.gaussian.sobol import sobol_normals
 from limen.theory.spectra import WeightedLaw
 from limen.theory.thresholds.hessian_law import hessian_law, zero_level
 
@@ -53,3 +54,13 @@ def test_the_sign_of_the_resolvent_is_the_zero_level():
         law = hessian_law(SIGNED + 0.3 * slope, coordinates, 5.0)
         level = zero_level(SIGNED + 0.3 * slope, coordinates, 5.0, epsilon=0.1)
         assert np.sign(law.hard_resolvent(0.1j)[0, 0].real) == np.sign(level)
+
+
+def test_directions_that_weights_couple_share_what_is_unstable():
+    r"""Weights $U_1U_2$ and many samples: $E[G\,UU^\top]$ has 1 beside the diagonal and nothing on it, so that each
+    direction lies half in the unstable eigenspace; turned by 45 degrees one lies in it and the other does not."""
+    u = sobol_normals(1 << 14, 2, 1)
+    found = hessian_law(u[:, 0] * u[:, 1], u, 1e5).unstable_share
+    np.testing.assert_allclose(found, [0.5, 0.5], atol=0.01)
+    turned = u @ np.array([[1.0, 1.0], [1.0, -1.0]]) / 2**0.5
+    np.testing.assert_allclose(hessian_law(u[:, 0] * u[:, 1], turned, 1e5).unstable_share, [0.0, 1.0], atol=0.02)

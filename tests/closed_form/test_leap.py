@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.special import ndtri
 
 from limen.link import hard_subspace, leap
+from limen.link.label_points import label_points, normal_scores
+from limen.link.leap import _enters
+from limen.link.staircase import _hermite_products
 from limen.problem.spec import InputError
 from limen.problem.targets import target
 
@@ -25,6 +29,7 @@ from limen.problem.targets import target
     ("z1**2 + sign(z2*z3*z4)", 3, 3),
     ("(z1 + z2)**2", 2, 2),  # the direction that does not enter is no part of the leap
     ("z1 + 0*z2", 1, 1),
+    ("z1**2 + (z1**3 - 3*z1)*z2", 2, 2),  # once z1 is known z2 is seen at degree one: the largest counts
     ("z*e", np.inf, 2),  # the mean label is zero
 ])  # fmt: skip
 def test_leaps(formula: str, information: float, generative: float) -> None:
@@ -54,3 +59,28 @@ def test_unknown_kind_and_infinite_moments_are_refused() -> None:
         leap("z", kind="other")  # pyright: ignore[reportArgumentType]
     with pytest.raises(InputError, match="must have a finite mean square label"):
         leap("exp(z**2)")
+
+
+def test_a_direction_enters_by_what_drawing_it_anew_changes() -> None:
+    """A slope s beside one of 1 moves the label by a mean square of 2 s², of which a thousandth is too little."""
+    second = np.array([[0.0], [1.0]])
+    assert _enters(target("z1 + 0.025*z2"), second)
+    assert not _enters(target("z1 + 0.02*z2"), second)
+
+
+def test_products_of_hermite_polynomials() -> None:
+    """Of norm one, written out up to degree five."""
+    z = np.random.default_rng(0).standard_normal((6, 2))
+    x, y = z.T
+    third, fourth = (x**3 - 3 * x) / 6**0.5, (x**4 - 6 * x**2 + 3) / 24**0.5
+    found = _hermite_products(z, np.array([[3, 1], [4, 0], [0, 5], [1, 2]]), np.dtype(float))
+    fifth = (y**5 - 10 * y**3 + 15 * y) / 120**0.5
+    np.testing.assert_allclose(found, [third * y, fourth, fifth, x * (y**2 - 1) / 2**0.5], rtol=1e-9)
+
+
+def test_scores_are_those_of_mid_ranks_and_labels_have_their_noise() -> None:
+    """Equal labels share the middle of their ranks; noise is given by its variance."""
+    np.testing.assert_allclose(normal_scores(np.array([3.0, 1.0, 3.0, 1.0, 9.0])), ndtri([0.6, 0.2, 0.6, 0.2, 0.9]))
+    latents, labels = label_points(target("2*z", noise=0.25), 4096, 0)
+    rest = labels - 2.0 * latents[:, 0]
+    assert np.mean(rest) == pytest.approx(0.0, abs=0.01) and np.var(rest) == pytest.approx(0.25, rel=0.02)

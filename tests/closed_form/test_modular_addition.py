@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
+from scipy.special import j0
 
 import limen
 import limen.descent
 from limen.simulation.descent.modular_training import random_waves_accuracy, train_modular
-from limen.theory.descent.modular_addition import lazy_scores, periodic_weights, tangent_kernel
+from limen.theory.descent.modular_addition import TAILS, _all_lower, lazy_scores, periodic_weights, tangent_kernel
 
 
 def outputs(first: np.ndarray, second: np.ndarray, readout: np.ndarray) -> np.ndarray:
@@ -50,6 +52,24 @@ def test_accuracy_of_random_waves(p, width):
     assert abs(np.mean(networks) - accuracy) < band + 1.0 / p**2
     wider, _ = limen.descent.random_solution_accuracy(p, 2 * width)
     assert abs(np.mean(networks) - wider) > band
+
+
+@pytest.mark.parametrize("p, width", [(7, 16), (7, 24)])
+def test_what_few_residues_leave_out_is_of_second_order(p, width):
+    """Pairs of outputs are correlated by -(1 + r)/(p - 1): taken into account to first order in 1/p, the rest is in the
+    error."""
+    networks = [random_waves_accuracy(p, width, seed, 10) for seed in range(100)]
+    accuracy, error = limen.descent.random_solution_accuracy(p, width)
+    assert accuracy == pytest.approx(np.mean(networks), abs=1 / p**2)
+    assert abs(accuracy - np.mean(networks)) < 2.0 * np.hypot(error, np.std(networks) / 10)
+
+
+def test_a_sum_of_few_waves_has_lighter_tails():
+    r"""Of eight equal ones, by the characteristic function $J_0(t)^8$; a Gaussian is off by up to 0.004."""
+    for level in (0.5, 0.9, 1.2, 2.0):
+        wave = quad(lambda t, x=level: j0(t) ** 8 * np.sin(2.0 * x * t) / t, 0.0, 60.0, limit=400)[0]
+        found = _all_lower(np.array(level), np.array(1.0), np.array(TAILS / 8.0), 1)
+        assert found == pytest.approx(0.5 + wave / np.pi, abs=8e-4)
 
 
 def test_limits_of_random_waves():

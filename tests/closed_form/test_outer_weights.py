@@ -6,6 +6,7 @@ import pytest
 import limen
 from limen.problem import InputError
 from limen.theory.descent import entrywise, equal_neurons
+from limen.theory.descent.outer_weights import OuterWeights
 from limen.theory.descent.solve import solve
 from limen.theory.fresh_inputs.population_losses import population_losses
 
@@ -46,6 +47,20 @@ def test_the_ratio_scales_the_first_move_of_the_second_layer_alone():
     # The other two agree but for the precision of the paths, single: ratio 1 has responses and goes another way.
     np.testing.assert_allclose(first[2.5].overlap.values, first[0.0].overlap.values, atol=1e-6)
     np.testing.assert_allclose(first[2.5].bias.values, first[1.0].bias.values, atol=1e-6)
+
+
+def test_adam_of_the_outer_weights_corrects_its_averages_by_the_steps_done():
+    """Two neurons, three steps with given gradients: both averages divided by one minus their decay to that number."""
+    size, first, second, floor = 0.2, 0.9, 0.99, 0.01
+    outer = OuterWeights(problem(algorithm=limen.Adam(size, first, second, floor)), 3)
+    pulls = np.random.default_rng(2).normal(size=(3, 2, 2))
+    for t, pull in enumerate(pulls):
+        outer.advance(t, size, *pull)
+    values, mean, square = np.array([[1.5, 1.5], [0.3, 0.3]]), np.zeros((2, 2)), np.zeros((2, 2))
+    for t, pull in enumerate(pulls, start=1):
+        mean, square = first * mean + (1 - first) * pull, second * square + (1 - second) * pull**2
+        values = values - size * mean / (1 - first**t) / (np.sqrt(square / (1 - second**t)) + floor)
+        np.testing.assert_allclose(outer.at(t), values, rtol=1e-5)
 
 
 def test_three_theories_agree():

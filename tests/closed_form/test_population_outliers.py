@@ -13,6 +13,8 @@ from limen.spectra import (
     separable_outliers,
     subspace_outliers,
 )
+from limen.theory.thresholds.hessian_law import hessian_law, zero_levels
+from limen.theory.thresholds.population_hessian import population_hessian
 
 Z = limen.gaussian.sobol_normals(2048, 2, 3)
 WEIGHTS = np.tanh(Z[:, 0] ** 2 - 1.0 + 0.3 * Z[:, 0] * Z[:, 1])
@@ -31,6 +33,16 @@ def test_one_variance_is_the_weighted_law(ratio):
         np.testing.assert_allclose(one.location, other.location, rtol=1e-9)
         np.testing.assert_allclose(one.in_eigenspaces.sum(), other.overlap_squared, rtol=1e-7)
         np.testing.assert_allclose(abs(one.direction @ other.direction), 1.0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("level", [-2.0, -0.1, 0.0])
+def test_the_hessian_on_equal_variances_is_that_on_one(level):
+    """Edges, stability at the edge or at the level, levels of the resolvent; a variance scales the weights."""
+    one = hessian_law(WEIGHTS, Z, 4.0, level=level)
+    two = population_hessian(WEIGHTS, Z, 4.0, limen.Inputs(variances=(1.0, 1.0), fractions=(0.3, 0.7)), level=level)
+    np.testing.assert_allclose((two.left_edge, two.right_edge), (one.left_edge, one.right_edge), rtol=1e-6)
+    np.testing.assert_allclose(two.stability, one.stability, atol=1e-6)
+    np.testing.assert_allclose(two.zero_levels(0.1), zero_levels(WEIGHTS, Z, 4.0, 0.1, level), atol=1e-6)
 
 
 def test_a_variance_cut_into_two_changes_nothing():

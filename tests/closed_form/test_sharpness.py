@@ -10,7 +10,8 @@ from limen.simulation.descent.trained_weights import trained_weights
 from limen.simulation.thresholds import trained_hessian
 from limen.simulation.thresholds.hessian import network_hessian
 from limen.simulation.thresholds.trained_hessian import trained_top
-from limen.theory.thresholds.known_directions import OwnRows, top_eigenvalues
+from limen.theory.thresholds.known_directions import OwnRows, _complement, top_eigenvalues
+from limen.theory.thresholds.matrix_resolvent import LeftBranch
 from limen.theory.thresholds.sharpness import sharpness
 
 
@@ -53,6 +54,38 @@ def test_a_parameter_without_mixed_derivatives_stands_alone():
     found = top_eigenvalues(weights, u, np.empty((0, 2048)), 4.0, 2, rows)
     np.testing.assert_allclose(found.values[0], 7.0)
     assert found.edge == pytest.approx(2.25, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.7, 3.0])
+def test_a_wishart_matrix_as_a_pulled_back_force_sees_it(delta):
+    r"""$H=\frac gnX^\top X$, $v=X^\top\varphi/|X^\top\varphi|$: $v^\top(H-z)^{-1}v=(1+z\alpha)/g$, whose inverse is
+    $\frac1\alpha+\frac g\delta$. A parameter with mixed derivatives $c\varphi$ meets $H$ along $v$ alone."""
+    g, c, own = 1.6, 0.9, 2.3
+    normal, force = np.array([[1.0, 1.0, -1.0, -1.0]]), np.array([[1.0, -1.0, 1.0, -1.0]])
+    branch = LeftBranch(np.full((4, 1, 1), g), delta)
+    point = branch.at(0.7 * branch.start.x)
+    z, alpha = point.z, float(point.alpha[0, 0])
+    assert 1.0 / alpha == pytest.approx(-z + g / (1.0 + g * alpha / delta), rel=1e-9)
+    known = np.concatenate([normal - force / delta**0.5, force])
+    rows = OwnRows(c * force.T[:, :, None], np.array([[own]]))
+    found = _complement(point, delta, known, 1, np.eye(1), rows)
+    assert found[0, 0] == pytest.approx(g / (1.0 + z * alpha), rel=1e-9)
+    np.testing.assert_allclose(found[0, 1], -c / delta**0.5, rtol=1e-9)
+    assert found[1, 1] == pytest.approx(own - z, rel=1e-9)
+    # Elsewhere it meets the whole of the matrix: c² (1 + z α)/(g δ).
+    alone = _complement(point, delta, normal, 1, np.empty((0, 0)), rows)
+    np.testing.assert_allclose(
+        np.diag(alone), [1.0 / alpha, own - z - c**2 * (1.0 + z * alpha) / (g * delta)], rtol=1e-9
+    )
+
+
+def test_a_bias_is_a_shift_of_the_activation():
+    rule, step = limen.GradientDescent(0.6), [0, 2]
+    shifted, biased = (
+        sharpness(limen.TwoLayer("z**2", network, rule, 3.0, loss="huber:1"), step, 1024, 2).dataset.sharpness.values
+        for network in (limen.network(1, "tanh(z + 0.7)"), limen.network(1, "tanh(z)", bias=0.7))
+    )
+    np.testing.assert_allclose(biased, shifted, rtol=1e-4)
 
 
 def test_products_and_the_matrix_have_the_same_largest_eigenvalues(monkeypatch):

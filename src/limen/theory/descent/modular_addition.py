@@ -71,16 +71,18 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
 
     The term in $F''$ is of order $1/p$: outputs of a neuron add up to zero, so that different pairs are correlated by
     $-c$, $c=\frac{1+\rho}{p-1}$. An independent Gaussian of variance $c$ added to all of them makes them independent;
-    taken back, to first order, it is $-\frac c2F''$. Left are $O(p^{-2})$ and what few waves have beyond the fourth
-    cumulant; the error is that of the draws together with $\frac{\sum r^4}{(\sum r^2)^2}$ times what the fourth
-    cumulant changes, the size of the next term for few waves. The same for every pair $(n,m)$; $O(N)$ operations for
-    each of 8192 draws or more.
+    taken back, to first order, it is $-\frac c2F''$. Left are $O(p^{-2})$, third cumulants between pairs, and what few
+    waves have beyond the fourth. The error is that of the draws together with $\frac{\sum r^4}{(\sum r^2)^2}$ times
+    what the fourth cumulant changes, the size of the next term for few waves, and with $\frac3{p-1}$ times the term in
+    $F''$, of order $p^{-2}$ and about as far as drawn networks are off at $p=5$ and 7. It is too small for few waves
+    between: at $p=11$, $N=16$ they are off by 0.018(4), three times as far. The same for every pair $(n,m)$; $O(N)$
+    operations for each of 8192 draws or more.
     """
     p = check_modulus(modulus)
     if isinstance(width, bool) or width != int(width) or not 1 <= width <= LARGEST_WIDTH:
         raise InputError(f"width must be a whole number between 1 and {LARGEST_WIDTH}, got {width!r}.")
     random, part = np.random.default_rng(0), p / (p - 1.0)
-    chances, further, draws = [], [], min(max(ANGLES // int(width), FEWEST_DRAWS), MOST_DRAWS)
+    chances, further, turned, draws = [], [], [], min(max(ANGLES // int(width), FEWEST_DRAWS), MOST_DRAWS)
     for count in np.diff(np.linspace(0, draws, max(2, draws * int(width) // BLOCK + 2)).astype(int)):
         angles = random.uniform(0.0, 2.0 * np.pi, (2, count, int(width)))
         size, turn = np.cos(angles).sum(axis=0) ** 2, angles.sum(axis=0)
@@ -91,10 +93,12 @@ def random_solution_accuracy(modulus: int, width: int) -> tuple[float, float]:
         few = (size**4).sum(axis=1) / power**2
         tails = TAILS * few
         below, at, above = (_all_lower(level + shift, shared, tails, (p - 1) // 2) for shift in (-SHIFT, 0.0, SHIFT))
-        chances.append(at - 0.5 * (1.0 + shared) / (p - 1.0) * (below - 2.0 * at + above) / SHIFT**2)
+        turned.append(-0.5 * (1.0 + shared) / (p - 1.0) * (below - 2.0 * at + above) / SHIFT**2)
+        chances.append(at + turned[-1])
         further.append(few * np.abs(at - _all_lower(level, shared, 0.0 * tails, (p - 1) // 2)))
     found = np.concatenate(chances)
-    return float(found.mean()), float(np.hypot(found.std(ddof=1) / found.size**0.5, np.concatenate(further).mean()))
+    left = (np.concatenate(further).mean(), 3.0 / (p - 1.0) * np.concatenate(turned).mean())
+    return float(found.mean()), float(np.linalg.norm([found.std(ddof=1) / found.size**0.5, *left]))
 
 
 def _all_lower(level: np.ndarray, shared: np.ndarray, tails: np.ndarray, pairs: int) -> np.ndarray:
