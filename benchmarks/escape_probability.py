@@ -3,13 +3,7 @@
     python benchmarks/escape_probability.py run lines.jsonl     trains and predicts; the same command again goes on
     python benchmarks/escape_probability.py table lines.jsonl   the table and the verdicts, of what is there
 
-Four problems at d = 320 and 1280, each from a random start and from a start without overlap. Compared over the two
-sizes by the rule of `limen.compare`: the part of runs that have escaped by steps 10, 20, 30 and 40. With 200 trainings
-the 99% band of a part is ten per cent wide, so that *agrees* is asked for within 15%. Beside it: quartiles of the
-escape time, whether those of the theory lie in the 99% intervals of the trainings', and the distance of Kolmogorov and
-Smirnov at each size. Planted errors: the fluctuation of the sample left out, √2 times as large, and a drift of the
-overlaps a tenth too large. They are planted where the start has no overlap: a random one decides most of an escape
-itself (√2 times the fluctuation moves a part by .06 there, which 200 trainings cannot tell). About an hour of one core.
+TEXT
 """
 
 import json
@@ -25,22 +19,34 @@ from scipy.stats import binom, ks_2samp, norm, t
 
 import limen
 from limen.comparison import Comparison, compare
-from limen.problem import GradientDescent, OverlapStart, TwoLayer
+from limen.problem import GradientDescent, TwoLayer
 from limen.result import Result
-from limen.simulation.descent.hard_cosines import largest_hard_cosine
+from limen.simulation.descent.hard_cosines import first_steps_above
 from limen.theory.descent import conditioned_pass, escape, finite_dimension
 
 TIMES = np.arange(0.0, 41.0)
 SIZES = (320, 1280)
 JUDGED = np.array([10.0, 20.0, 30.0, 40.0])
-TOLERANCE = 0.15
 QUARTILES = (0.25, 0.5, 0.75)
-# From a random start, and without overlap, where planted errors are to be seen.
-TRAININGS, UNLUCKY_TRAININGS = {320: 400, 1280: 400}, {320: 425, 1280: 425}
-AT_ONCE = 25
+# Trainings that share a sample, and samples of each problem and size.
+TOGETHER = 64
+SAMPLES = {
+    "gelu on z²": {320: 128, 1280: 128},
+    "width 3 on z²": {320: 96, 1280: 96},
+    "width 2 on z1 z2": {320: 64, 1280: 64},
+    "relu on z²": {320: 128, 1280: 128},
+}
 # Rows of the theory come in sets, each of them even over starts and first luck; their error shows between the sets.
-ROWS, PLANTED_ROWS, SET = 512, 256, 64
-FIRST_ROW = 10_000
+SET, FIRST_ROW = 64, 10_000
+ROWS = {
+    "gelu on z²": {320: 1024, 1280: 2048},
+    "width 3 on z²": {320: 512, 1280: 1024},
+    "width 2 on z1 z2": {320: 512, 1280: 1024},
+    "relu on z²": {320: 1024, 1280: 2048},
+}
+PLANTED_ROWS = 256
+# Lines of one round: samples of trainings, sets of rows.
+ROUND = 4
 
 
 class Planted(NamedTuple):
@@ -69,28 +75,25 @@ def posed(target: str, width: int, activation: str, step: float, samples_per_dim
     )
 
 
-RANDOM = {
+CASES = {
     "gelu on z²": posed("z**2", 1, "gelu", 1.2, 10.0),
     "width 3 on z²": posed("z**2", 3, "gelu", 3.6, 10.0),
     "width 2 on z1 z2": posed("z1*z2", 2, "gelu", 2.4, 12.0),
-    "relu on z²": posed("z**2", 1, "relu", 1.0, 8.0),
+    "relu on z²": posed("z**2", 1, "relu", 1.0, 16.0),
 }
-UNLUCKY = {
-    f"{name}, no overlap": problem.model_copy(update={"start": OverlapStart(0.0)}) for name, problem in RANDOM.items()
-}
-CASES = RANDOM | UNLUCKY
 
 
-def trained_escapes(problem: TwoLayer, d: int, seeds: Sequence[int]) -> np.ndarray:
-    """Escape times of trainings, infinite where there is none."""
-    cosines = [largest_hard_cosine(problem, TIMES, d, seed) for seed in seeds]
-    return escape.first_passage(TIMES, np.array(cosines))
+def trained_escapes(problem: TwoLayer, d: int, samples: Sequence[int]) -> np.ndarray:
+    """Escape times of the trainings of these samples one after another, infinite where there is none."""
+    steps = int(TIMES[-1])
+    return np.concatenate([first_steps_above(problem, escape.LEARNT, steps, d, one, TOGETHER) for one in samples])
 
 
 def predicted_escapes(
     problem: TwoLayer, d: int, rows: Sequence[int], planted: Planted = THEORIES["theory"]
 ) -> np.ndarray:
-    """Escape times of runs of the theory, or of one with a planted error, set by set."""
+    """Escape times of runs of the theory, or of one with a planted error; every `SET` of them are even over starts and
+    first luck."""
     right: Callable[..., Any] = finite_dimension.conditioned_pass
     right_move = conditioned_pass.move_of
     latents = problem.target.latents
@@ -117,9 +120,8 @@ def predicted_escapes(
         mock.patch.object(finite_dimension, "conditioned_pass", scaled),
         mock.patch.object(conditioned_pass, "move_of", faster),
     ):
-        sets = [rows[begin : begin + SET] for begin in range(0, len(rows), SET)]
-        found = [escape.escaping_runs(problem, TIMES, d, part, None, part[0], 1).dataset.escape_time for part in sets]
-    return np.concatenate(found)
+        found = escape.escaping_runs(problem, TIMES, d, rows, None, rows[0], max(1, len(rows) // SET))
+    return found.dataset.escape_time.values
 
 
 def distance(first: np.ndarray, second: np.ndarray) -> tuple[float, float]:
@@ -141,21 +143,34 @@ def quartile_intervals(times: np.ndarray) -> np.ndarray:
     return ordered[np.clip(ranks + np.array([-1, 0]), 0, count - 1)]
 
 
-def verdict(trained: dict[int, np.ndarray], predicted: dict[int, np.ndarray]) -> Comparison:
-    """Escaped parts at all sizes, by the rule of `limen.compare`."""
+def judged_times(predicted: dict[int, np.ndarray]) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """At each size what is judged: names (steps, and the quartiles that a theory reaches at all sizes) and times."""
+    ends = {d: quartiles(times) for d, times in predicted.items()}
+    reached = np.all([np.isfinite(part) for part in ends.values()], axis=0)
+    names = np.concatenate([JUDGED, np.array(QUARTILES)[reached]])
+    return {d: (names, np.concatenate([JUDGED, part[reached]])) for d, part in ends.items()}
+
+
+def verdict(trained: dict[int, np.ndarray], predicted: dict[int, np.ndarray], tolerance: float = 0.05) -> Comparison:
+    """Escaped parts at all sizes by the rule of `limen.compare`: at given steps, and at the theory's own quartiles of
+    the escape time. A seed is a sample, its value the part of its trainings that have escaped."""
     theories, simulations = [], []
-    for d in sorted(trained):
-        passed, rows = (times[d][:, None] <= JUDGED for times in (trained, predicted))
-        part, coords = rows.mean(axis=0), {"time": JUDGED}
-        sets = rows[: len(rows) // SET * SET].reshape(-1, SET, JUDGED.size).mean(axis=1)
+    for d, (names, times) in judged_times({d: predicted[d] for d in sorted(trained)}).items():
+        passed, rows = (found[d][:, None] <= times for found in (trained, predicted))
+        coords = {"judged": names}
+        sets = rows[: len(rows) // SET * SET].reshape(-1, SET, names.size).mean(axis=1)
         # A standard deviation of n sets is itself uncertain: Student's t in place of the normal law.
         few = t.ppf(0.995, len(sets) - 1) / norm.ppf(0.995)
         error = few * np.maximum(sets.std(axis=0, ddof=1), 0.5 / SET) / len(sets) ** 0.5
-        variables = {"escaped": ("time", part, {"error": "escaped_error"}), "escaped_error": ("time", error)}
+        variables = {
+            "escaped": ("judged", rows.mean(axis=0), {"error": "escaped_error"}),
+            "escaped_error": ("judged", error),
+        }
         theories.append(Result(xr.Dataset(variables, coords, {"d": d}), {}, "theory"))
-        found = xr.Dataset({"escaped": (("seed", "time"), 1.0 * passed)}, coords, {"d": d})
-        simulations.append(Result(found.assign_coords(seed=np.arange(len(passed))), {}, "simulation"))
-    return compare(theories, simulations, ["escaped"], tolerance=TOLERANCE)
+        parts = passed.reshape(-1, TOGETHER, names.size).mean(axis=1)
+        found = xr.Dataset({"escaped": (("seed", "judged"), parts, {"outcomes": TOGETHER})}, coords, {"d": d})
+        simulations.append(Result(found.assign_coords(seed=np.arange(len(parts))), {}, "simulation"))
+    return compare(theories, simulations, ["escaped"], tolerance=tolerance)
 
 
 Lines = dict[tuple[str, int, str], dict[int, float]]
@@ -172,19 +187,17 @@ def read(path: Path) -> Lines:
 
 
 def wanted() -> list[tuple[str, str, int, int, int]]:
-    """All that is to be run: case, witness, size, first and last seed of a line; every case has its first lines before
-    another has its second."""
+    """All that is to be run: case, witness, size, first and last run of a line. A line is a sample of trainings or a
+    set of rows; lines come in rounds, so that every case has its first before another goes on."""
     lines = []
     for case in CASES:
-        trainings = TRAININGS if case in RANDOM else UNLUCKY_TRAININGS
         for d in SIZES:
-            counts = {"training": trainings[d], "theory": ROWS}
-            if case in UNLUCKY:
-                counts |= {who: PLANTED_ROWS for who in THEORIES if who != "theory"}
+            counts = {"training": TOGETHER * SAMPLES[case][d], "theory": ROWS[case][d]}
+            counts |= {who: PLANTED_ROWS for who in THEORIES if who != "theory"}
             for who, count in counts.items():
-                size, offset = (AT_ONCE, 0) if who == "training" else (SET, FIRST_ROW)
+                size, offset = (TOGETHER, 0) if who == "training" else (SET, FIRST_ROW)
                 lines += [
-                    (begin, case, who, d, offset + begin, offset + min(begin + size, count))
+                    (begin // (size * ROUND), case, who, d, offset + begin, offset + begin + size)
                     for begin in range(0, count, size)
                 ]
     lines.sort(key=lambda line: line[0])
@@ -192,19 +205,18 @@ def wanted() -> list[tuple[str, str, int, int, int]]:
 
 
 def run(path: Path) -> None:
-    """Adds what is missing, a few runs a line."""
+    """Adds the lines that are missing."""
     done = read(path)
     for case, who, d, begin, end in wanted():
-        seeds = [seed for seed in range(begin, end) if seed not in done.get((case, d, who), {})]
-        if not seeds:
+        if begin in done.get((case, d, who), {}):
             continue
         if who == "training":
-            times = trained_escapes(CASES[case], d, seeds)
+            times = trained_escapes(CASES[case], d, [begin // TOGETHER])
         else:
-            times = predicted_escapes(CASES[case], d, seeds, THEORIES[who])
+            times = predicted_escapes(CASES[case], d, range(begin, end), THEORIES[who])
         kept = [float(time) if np.isfinite(time) else None for time in times]
         with path.open("a") as file:
-            file.write(json.dumps({"case": case, "d": d, "who": who, "first": seeds[0], "times": kept}) + "\n")
+            file.write(json.dumps({"case": case, "d": d, "who": who, "first": begin, "times": kept}) + "\n")
 
 
 def table(path: Path) -> None:
