@@ -100,7 +100,7 @@ def prepare_many(problem: TwoLayer, d: int, seed: int, targets: int) -> tuple[Ru
     step = constant_step(algorithm)
     second, bias = (network.per_neuron(name) for name in ("second_layer", "bias"))
     values = (step, 1.0 - step * algorithm.weight_decay, network.initial_norm, second, bias)
-    numbers = Numbers(*(jnp.asarray(value, jnp.float32) for value in values), overlap)
+    numbers = Numbers(*(jnp.asarray(value, jnp.float32) for value in values), overlap=overlap)
     sizes = (sample_size(problem, d, "float32"), d, targets)
     drawn = _draw(problem.target, sizes, numbers, stream_key(seed, d, "many targets"))
     return Rule(functions_of(problem), algorithm.spherical), numbers, drawn
