@@ -5,10 +5,9 @@ import pytest
 from scipy.stats import beta, kstest
 
 import limen
-from limen.theory.descent import conditioned_pass, finite_dimension
+from limen.theory.descent import finite_dimension
 from limen.theory.descent.batches import draw_batches
-from limen.theory.descent.conditioned_pass import Run, Sampling
-from limen.theory.descent.finite_dimension import draw_points
+from limen.theory.descent.conditioned_pass import Run
 from limen.theory.descent.solve import conditioned_set
 
 
@@ -95,30 +94,6 @@ def test_an_informed_start_at_huge_dimension_is_the_limit():
         difference = np.abs(runs[name].mean("seed").values - limit[name].values)
         error = runs[name].std("seed", ddof=1).values + limit[f"{name}_spread"].values
         assert (difference < 3.0 * error + 3e-3).all(), name
-
-
-def test_small_overlaps_are_amplified_by_the_linear_law():
-    problem, steps = phase_retrieval(8.0), 8
-    linear = limen.predict(problem, steps, paths=8192, scrambles=5).dataset
-    grown = []
-    for i in range(4):
-        points = draw_points(problem, steps, 16384, [i])
-        found = conditioned_pass.conditioned_pass(problem, points, np.array([[[1e-3, 1.0]]]), steps, Sampling(), False)
-        grown.append(found.coefficients[0, :, 0, 0] / 1e-3)
-    expected = linear.amplification.values.squeeze()
-    assert np.mean(grown, axis=0) == pytest.approx(expected, rel=0.01)
-
-
-@pytest.mark.slow
-def test_small_overlaps_fluctuate_by_the_linear_law():
-    """Their variance at large d is `hard_variance` / d."""
-    problem, steps = phase_retrieval(8.0), 8
-    linear = limen.predict(problem, steps, paths=8192, scrambles=5).dataset
-    d, count = 10**7, 300
-    runs = limen.predict(problem, steps, d=d, seeds=count, paths=1024).dataset
-    variance = d * (runs.overlap.values[..., 0, 0] ** 2).mean(axis=0)
-    # The relative error of a variance from 300 normals is (2/300)**0.5.
-    assert variance == pytest.approx(linear.hard_variance.values.squeeze(), rel=3.5 * (2 / count) ** 0.5)
 
 
 def test_a_row_is_replayed_alone_and_starts_like_its_simulation():

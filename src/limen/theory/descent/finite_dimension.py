@@ -36,7 +36,7 @@ MOST_BYTES = 8e9
 DRIFT_ERROR = 0.1
 SETS = 4
 # Directions of the first steps' luck that rows may share out evenly.
-DECISIVE, PILOTS = 28, 128
+DECISIVE, PILOT_DIMENSION = 28, 10**8
 # Labels even in the hard coordinates leave rounding only.
 EVEN = 1e-5
 
@@ -134,21 +134,22 @@ def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed:
     of rows.
 
     Sobol points are most even along their first coordinates. The very first is the luck of the train loss; the next
-    ones are turned to what decides an escape. While overlaps are small they are linear in start and luck, and a
-    regression over a few pilot rows shows the combinations.
+    ones are turned to what decides an escape. While overlaps are small they are linear in start and luck. Pilot rows on
+    the same paths, each with one number moved, show how; where the start has no overlap of its own they run at so large
+    a dimension that overlaps stay small. Two times count, early and late escapes.
     """
     latents, width = problem.target.latents, problem.network.width
     started = _start_normals(problem)
     count = started + 1 + min(DECISIVE, steps * width * latents)
     early = min(steps, DECISIVE)
-    luck = sobol_normals(PILOTS, count, 100_003 * seed + 76_000)
-    paths = max(1024, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
-    pilots = run_rows(problem, early, d, paths, range(900_000, 900_000 + PILOTS), seed, luck)
-    overlap = pilots.coefficients[:, early, :, :latents] @ hard_subspace(problem.target).basis
-    overlap = np.nan_to_num(overlap.reshape(PILOTS, -1))
-    # Rows that have escaped already are not linear any more: they count as much as a typical one.
-    typical = np.median(np.abs(overlap), axis=0)
-    slopes = np.linalg.lstsq(luck, np.clip(overlap, -typical, typical), rcond=None)[0]
+    given = isinstance(problem.start, OverlapStart) and bool(np.any(problem.start.overlap))
+    moved = (0.01 if given else 1.0) * np.eye(count + 1, count)
+    paths = max(PATHS, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
+    pilots = run_rows(problem, early, d if given else PILOT_DIMENSION, paths, [900_000] * (count + 1), seed, moved)
+    overlap = pilots.coefficients[:, [early // 2, early], :, :latents] @ hard_subspace(problem.target).basis
+    overlap = np.nan_to_num(overlap[:-1] - overlap[-1])
+    size = np.sqrt((overlap**2).sum(axis=(0, 2, 3), keepdims=True))
+    slopes = (overlap / np.maximum(size, 1e-300)).reshape(count, -1)
     # Rows: the starts, the luck of the train loss, that of the forces. Columns: the luck of the train loss first.
     turned, turn = np.delete(np.arange(count), started), np.zeros((count, count))
     turn[started, 0] = 1.0
