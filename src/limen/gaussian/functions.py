@@ -183,7 +183,8 @@ def _compiled_pair(function: Callable[[Any, Any], Any]) -> Callable[[np.ndarray,
     def values(z: np.ndarray, e: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=np.float64)
         first, second = z.ravel(), np.asarray(e, dtype=np.float64).ravel()
-        block = SHORT if first.size <= SHORT else LONG
+        # A few short blocks cost less than compiling the long one.
+        block = SHORT if first.size <= 4 * SHORT else LONG
         result = np.empty(first.size)
         with jax.enable_x64(True):
             for start in range(0, first.size, block):
