@@ -18,6 +18,7 @@ from limen.checks import power_of_two, seed_list, whole
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_columns, sobol_normals
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
@@ -308,7 +309,7 @@ def observed(found: Sequence[Runs], latents: int, grid: np.ndarray, rows: Sequen
     test, excess = np.moveaxis(np.concatenate([part.fresh_loss[:, at] for part in found]), 2, 0)
     second = np.concatenate([part.second_layer[:, at] for part in found])
     along = ("seed", "time")
-    return xr.Dataset(
+    return labelled(
         {
             "train_loss": (along, train),
             "test_loss": (along, test),

@@ -8,6 +8,7 @@ import xarray as xr
 
 from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.machine.memory import check_memory
 from limen.method import Method
@@ -334,7 +335,7 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     coords = {"time": grid, "step": ("time", grid)}
     if "correlation" in variables:
         coords["time2"] = grid
-    return xr.Dataset(variables, coords=coords)
+    return labelled(variables, coords=coords)
 
 
 def _step(problem: TwoLayer) -> object:

@@ -15,10 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jax.flatten_util import ravel_pytree
 from scipy.interpolate import CubicSpline
 
+from limen.labelled import labelled
 from limen.machine.compilation import COMPILES_FAST
 from limen.method import answers
 from limen.precision import in_double
@@ -100,7 +100,7 @@ def fluctuations(
     }
     variables = {name: (dims, np.asarray(getattr(path, name))) for name, dims in names.items()}
     variables |= {f"{name}_spread": (dims, np.asarray(getattr(spread, name))) for name, dims in names.items()}
-    dataset = xr.Dataset(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
+    dataset = labelled(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
     status = f"linear noise around the flow at d = {d}." if fine else "the flow diverges: take a smaller rate."
     return Findings(dataset, bool(fine), status)
 

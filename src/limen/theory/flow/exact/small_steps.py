@@ -10,9 +10,9 @@ order at every $N$, and most of the error of the paths cancels in the difference
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 from scipy.interpolate import CubicSpline
 
+from limen.labelled import labelled
 from limen.method import Findings, Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
@@ -113,7 +113,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
         own = [groups.means(np.diagonal(part, axis1=1, axis2=2)) for part in (found.gram, error.gram)]
         variables |= {"own_gram": (along, own[0]), "own_gram_spread": (along, own[1])}
     coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
-    dataset = xr.Dataset(variables, coords=coords)
+    dataset = labelled(variables, coords=coords)
     statistics = {"steps": 4.0 * steps, "paths": float(paths), "error": worst}
     where = "on the sphere" if problem.algorithm.spherical else "of free neurons"
     status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
