@@ -36,3 +36,9 @@ def _variable(name: str, value: Any) -> Any:
 
         return xr.IndexVariable(dims, cast(Any, pd.Index(array)), *attributes, fastpath=True)
     return xr.Variable(dims, array, *attributes, fastpath=True)
+
+
+def mean_over_runs(variable: xr.DataArray) -> np.ndarray:
+    """Means over every axis but `time`, NaN left out, shape (time,)."""
+    others = tuple(i for i, dim in enumerate(variable.dims) if dim != "time")
+    return np.nanmean(variable.values, axis=others) if others else variable.values
