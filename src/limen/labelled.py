@@ -1,5 +1,6 @@
 """Datasets from named arrays, without what xarray imports on the way."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -41,4 +42,7 @@ def _variable(name: str, value: Any) -> Any:
 def mean_over_runs(variable: xr.DataArray) -> np.ndarray:
     """Means over every axis but `time`, NaN left out, shape (time,)."""
     others = tuple(i for i, dim in enumerate(variable.dims) if dim != "time")
-    return np.nanmean(variable.values, axis=others) if others else variable.values
+    with warnings.catch_warnings():
+        # Times that no run has reached stay NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.nanmean(variable.values, axis=others) if others else variable.values
