@@ -6,10 +6,11 @@ import pytest
 from scipy import integrate, special
 
 import limen
+from limen.gaussian.functions import as_function
 from limen.gaussian.panels import Refined, normal_density
 from limen.precision import in_double
 from limen.simulation.population_loss import population_losses as of_simulation
-from limen.theory.fresh_inputs import field_pairs, latent_rule
+from limen.theory.fresh_inputs import field_pairs, hermite_series, latent_rule
 from limen.theory.fresh_inputs import population_losses as module
 from limen.theory.fresh_inputs.population_losses import population_losses as of_theory
 
@@ -158,12 +159,37 @@ def test_fast_routes_of_wide_networks_are_the_slow_ones(target, activation, monk
     np.testing.assert_allclose(means, slow, rtol=1e-6, atol=1e-7)
     assert np.abs(twin - slow).max() > 1e-5
     if activation == "tanh":
-        series, pairs = module._series_power(asked, Q, a, bias), module._pair_power(asked, Q, a, bias)
-        assert series is not None
-        np.testing.assert_allclose(series.value, pairs.value, rtol=1e-8)
-        nodes, transform = module.hermite_rule()
-        monkeypatch.setattr(module, "hermite_rule", lambda: (nodes, transform[:, :12]))
-        assert module._series_power(asked, Q, a, bias) is None
+        function = as_function(asked.network.activation)
+        pairs = module._integrated_power(asked, Q, a, bias).value
+        np.testing.assert_allclose(hermite_series.mean_square(function, Q, a, bias)[0], pairs, rtol=1e-8)
+        np.testing.assert_allclose(module._pair_power(asked, Q, a, bias).value, pairs, rtol=1e-8)
+        nodes, transform = hermite_series.hermite_rule()
+        monkeypatch.setattr(hermite_series, "hermite_rule", lambda: (nodes, transform[:, :12]))
+        value, tail = hermite_series.mean_square(function, Q, a, bias)
+        assert (tail > module.LARGEST_TAIL * value).all()
+
+
+@in_double
+def test_means_with_a_link_by_series_are_those_by_panels(monkeypatch):
+    """Smooth links and activations of one coordinate; a series of twelve terms is seen and not taken."""
+    for target, activation in (("z**2/3 + z**3", "tanh"), ("tanh(z)", "gelu"), ("z**4", "softplus")):
+        asked = problem(target, activation, 3)
+        M, Q, _ = overlaps(3, 1, 0.5, 5)
+        size, bias = np.sqrt(np.einsum("tjj->tj", Q)), np.tile([0.2, 0.0, -0.4], (len(Q), 1))
+        parts = (asked, M[:, :, 0], size, bias)
+        found = module._single_means(*parts)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_expandable", lambda shape: False)
+            panels = module._single_means(*parts)
+        np.testing.assert_allclose(found.value, panels.value, rtol=1e-8, atol=1e-10)
+        nodes, transform = hermite_series.hermite_rule()
+        few = (nodes, transform[:, :3])
+        with monkeypatch.context() as patch:
+            patch.setattr(hermite_series, "hermite_rule", lambda few=few: few)
+            link, activation = as_function(asked.target), as_function(asked.network.activation)
+            short = hermite_series.products_with_link(link, activation, size, bias, M[:, :, 0] / size)[0]
+            assert np.abs(short.value - panels.value).max() > 1e-8
+            np.testing.assert_allclose(module._single_means(*parts).value, panels.value, rtol=1e-8, atol=1e-10)
 
 
 def test_noise_inside_and_beside_the_labels_are_two():

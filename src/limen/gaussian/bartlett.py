@@ -9,7 +9,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv
 
 from limen.precision import in_double
 from limen.problem.spec import InputError
@@ -22,6 +21,8 @@ def bartlett_factor(key: Any, count: int, d: float) -> np.ndarray:
     `key` is a JAX key or an array of keys; the result has shape (*key.shape, count, count). Row $i$ are the
     coordinates of $w_i$ in the basis that Gram-Schmidt makes of $w_0,\dots,w_{n-1}$. Exact at any $d\ge$ count.
     """
+    from scipy.special import gammaincinv
+
     _check(key, count, d)
     below, uniforms = (np.array(part) for part in _draw(count)(key.reshape(-1)))
     # By the inverse distribution function: jax's own gamma sampler takes seconds to compile.

@@ -119,15 +119,19 @@ def _of_target(value: Target) -> ScalarFunction:
         joint = _compiled_pair(lambda z, e: link(z[..., None], e))
         return ScalarFunction(lambda z: average_over_noise(joint, z), value.label, accuracy=1e-13)
 
-    def noiseless(z: Any) -> Any:
-        return link(z[..., None], 0.0 * z)
-
+    noiseless = _noiseless(link)
     if value.formula is None:
         return ScalarFunction(_compiled(noiseless), value.label, value.breakpoints, value.hermite, traced=noiseless)
     text = re.sub(r"\bz1\b", "z", expand(value.formula))
     series, kind = _recognise(text)
     scale = Activation(text).erf_scale
     return ScalarFunction(_compiled(noiseless), value.label, value.breakpoints, series, scale, kind, noiseless)
+
+
+@lru_cache(maxsize=256)
+def _noiseless(link: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The link of one coordinate as a function of it: one object, and one compiled program, for every label noise."""
+    return lambda z: link(z[..., None], 0.0 * z)
 
 
 def _recognise(text: str) -> tuple[tuple[float, ...] | None, str | None]:
@@ -183,7 +187,8 @@ def _compiled_pair(function: Callable[[Any, Any], Any]) -> Callable[[np.ndarray,
     def values(z: np.ndarray, e: np.ndarray) -> np.ndarray:
         z = np.asarray(z, dtype=np.float64)
         first, second = z.ravel(), np.asarray(e, dtype=np.float64).ravel()
-        block = SHORT if first.size <= SHORT else LONG
+        # A few short blocks cost less than compiling the long one.
+        block = SHORT if first.size <= 4 * SHORT else LONG
         result = np.empty(first.size)
         with jax.enable_x64(True):
             for start in range(0, first.size, block):

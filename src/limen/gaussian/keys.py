@@ -2,9 +2,13 @@
 
 import zlib
 from collections.abc import Sequence
+from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+from limen.machine.compilation import RUNS_ONCE
 
 # Seeds and sizes below are the same as a word of 32 bits and as a number of Python.
 COMPILED = 2**31
@@ -36,9 +40,20 @@ def numpy_generators(seeds: Sequence[int], size: int, stream: str) -> list[np.ra
     return [np.random.Generator(np.random.SFC64(row.tolist())) for row in data]
 
 
-@jax.jit
-def _stream_key(seed: jax.Array, size: jax.Array, stream: jax.Array) -> jax.Array:
+def start_normals(seed: int, d: int, width: int) -> np.ndarray:
+    """Standard normals (width, d) in double precision, from the stream `start`."""
+    with jax.enable_x64(True):
+        return np.array(_normals(stream_key(seed, d, "start"), width, d))
+
+
+def _folded(seed: jax.Array, size: jax.Array, stream: jax.Array) -> jax.Array:
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), stream)
 
 
-_stream_keys = jax.jit(jax.vmap(_stream_key, in_axes=(0, None, None)))
+_stream_key = jax.jit(_folded, compiler_options=RUNS_ONCE)
+_stream_keys = jax.jit(jax.vmap(_folded, in_axes=(0, None, None)), compiler_options=RUNS_ONCE)
+
+
+@partial(jax.jit, static_argnums=(1, 2), compiler_options=RUNS_ONCE)
+def _normals(key: jax.Array, width: int, d: int) -> jax.Array:
+    return jax.random.normal(key, (width, d), jnp.float64)

@@ -5,6 +5,7 @@ point $i$ is $s\oplus\bigoplus_kg_kw_k$, with $g$ the binary digits of the Gray 
 $w_k=Lv_k$ the direction numbers of Joe & Kuo 2008 under a random lower triangular matrix of bits.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def sobol_normals(count: int, dimension: int, seed: int = 0) -> np.ndarray:
 
     Source: Owen 1998, "Scrambling Sobol' and Niederreiter-Xing points".
     """
+    return sobol_columns(count, dimension, seed)(0, dimension)
+
+
+def sobol_columns(count: int, dimension: int, seed: int = 0) -> Callable[[int, int], np.ndarray]:
+    """The same points by columns: a function of `begin` and `end` that gives those of `sobol_normals`, shape
+    (count, end - begin). Where few of many dimensions are met, only these are paid for."""
     from scipy.special import ndtri
 
     count = power_of_two("count", count)
@@ -35,15 +42,22 @@ def sobol_normals(count: int, dimension: int, seed: int = 0) -> np.ndarray:
         raise InputError(f"dimension must be between 1 and {MOST_DIMENSIONS}, got {dimension}.")
     if count > 1 << BITS:
         raise InputError(f"count must be at most 2**{BITS}, got {count}.")
-    return ndtri(scrambled_points(count, dimension, np.random.default_rng(seed)) + _SPACING)
+    points = scrambled_columns(count, dimension, np.random.default_rng(seed))
+    return lambda begin, end: ndtri(points(begin, end) + _SPACING)
 
 
 def scrambled_points(count: int, dimension: int, random: np.random.Generator) -> np.ndarray:
     """Scrambled Sobol points in [0, 1), shape (count, dimension), `count` a power of two."""
+    return scrambled_columns(count, dimension, random)(0, dimension)
+
+
+def scrambled_columns(count: int, dimension: int, random: np.random.Generator) -> Callable[[int, int], np.ndarray]:
+    """The columns `begin` to `end` of the same points, as a function of the two."""
     if not direction_numbers().is_file():  # another version of SciPy may keep them elsewhere
         from scipy.stats import qmc
 
-        return qmc.Sobol(dimension, scramble=True, bits=BITS, rng=random).random_base2(count.bit_length() - 1)
+        whole = qmc.Sobol(dimension, scramble=True, bits=BITS, rng=random).random_base2(count.bit_length() - 1)
+        return lambda begin, end: whole[:, begin:end]
     random = random.spawn(1)[0]
     shift = random.integers(2, size=(dimension, BITS), dtype=np.uint32) @ (1 << np.arange(BITS, dtype=np.uint32))
     lower = np.tril(random.integers(2, size=(dimension, BITS, BITS), dtype=np.uint32))
@@ -54,12 +68,16 @@ def scrambled_points(count: int, dimension: int, random: np.random.Generator) ->
     digits = (_directions(dimension)[:, None, :levels] >> places[:, None]) & 1
     mixed = (lower.astype(np.float32) @ digits.astype(np.float32)).astype(np.uint32) & 1
     scrambled = np.ascontiguousarray(np.einsum("dpk,p->kd", mixed, np.uint32(1) << places))
-    points = np.empty((count, dimension), np.uint32)
-    points[0] = shift
-    for k in range(levels):
-        # The Gray code goes through the first half backwards, with one digit more.
-        np.bitwise_xor(points[(1 << k) - 1 :: -1], scrambled[k], out=points[1 << k : 2 << k])
-    return points * 2.0**-BITS
+
+    def columns(begin: int, end: int) -> np.ndarray:
+        points = np.empty((count, end - begin), np.uint32)
+        points[0] = shift[begin:end]
+        for k in range(levels):
+            # The Gray code goes through the first half backwards, with one digit more.
+            np.bitwise_xor(points[(1 << k) - 1 :: -1], scrambled[k, begin:end], out=points[1 << k : 2 << k])
+        return points * 2.0**-BITS
+
+    return columns
 
 
 def _directions(dimension: int) -> np.ndarray:

@@ -4,7 +4,8 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -245,12 +246,14 @@ def _jax() -> SimpleNamespace:
 
 @lru_cache(maxsize=1)
 def _numpy() -> SimpleNamespace:
-    from scipy.special import erf, expit, ndtr
+    def special(name: str, z: Any) -> Any:
+        # Imported for the formulas that need it: it takes as long as many a first answer.
+        return getattr(import_module("scipy.special"), name)(z)
 
     # Division by zero, overflow and roots of negative numbers give inf and nan, as in JAX, without a warning.
     return _functions(
-        np, erf=erf, gelu=lambda z: z * ndtr(z), relu=lambda z: np.maximum(z, 0.0), sigmoid=expit,
-        softplus=lambda z: np.logaddexp(z, 0.0),
+        np, erf=partial(special, "erf"), gelu=lambda z: z * special("ndtr", z), relu=lambda z: np.maximum(z, 0.0),
+        sigmoid=partial(special, "expit"), softplus=lambda z: np.logaddexp(z, 0.0),
     )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Th
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.problem import GradientDescent, OverlapStart, RandomStart, TwoLayer, network, target
 from limen.problem.algorithms import beyond_plain
@@ -158,7 +159,7 @@ class Grokking(Experiment):
         escape = np.where(passed.any(axis=-1), times[passed.argmax(axis=-1)], np.inf)
         along = ("seed", "size", "ratio")
         losses = {"train_loss": train, "test_loss": test}
-        dataset = xr.Dataset(
+        dataset = labelled(
             {name: ((*along, "time"), values.mean(axis=2)[None]) for name, values in losses.items()}
             | {"escape": ((*along, "start"), escape[None], {"undefined": "the run never escaped"})},
             coords={"seed": [seed], "size": list(self.sizes()), "ratio": list(self.samples_per_dim), "time": times},

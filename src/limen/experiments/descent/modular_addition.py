@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import InputError
 from limen.result import Findings, Result
 from limen.simulation.descent.modular_training import random_waves_accuracy, train_modular
@@ -84,7 +85,7 @@ class ModularAddition(Experiment):
         sums = np.add.outer(np.arange(p), np.arange(p)) % p
         lazy = [self._lazy(sums, table) for table in range(TABLES)]
         drawn, error = np.array([random_solution_accuracy(p, int(width)) for width in self.widths()]).T
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "random_accuracy": (
                     ("width",), drawn, {"error": "random_accuracy_spread", "error_part": 1.0},
@@ -118,7 +119,7 @@ class ModularAddition(Experiment):
         variables: dict[str, Any] = {name: (("seed", "step"), values[None]) for name, values in run._asdict().items()}
         variables["random_accuracy"] = (("seed", "width"), np.array([drawn]))
         coords = {"seed": [seed], "step": recorded, "width": self.widths()}
-        dataset = xr.Dataset(variables, coords=coords, attrs={"d": self.modulus})
+        dataset = labelled(variables, coords=coords, attrs={"d": self.modulus})
         finite = bool(np.isfinite(run.train_loss).all())
         return Findings(dataset, finite, "trained." if finite else "training diverges: take a smaller rate.")
 

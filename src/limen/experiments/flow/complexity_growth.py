@@ -29,6 +29,7 @@ from limen.experiments.flow.noise_witness import (
     witness_marks,
 )
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.long_times.adiabatic import adiabatic
@@ -112,7 +113,7 @@ class ComplexityGrowth(Experiment):
         found = [solve(self.problem(width), width * times, tolerance=5e-3) for width in widths]
         beside = solve(self.problem(self.witness_width), self.witness_width * short, tolerance=5e-3)
         layers = np.array([part.dataset.second_layer.values[:, 0] for part in found])
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "gamma": (("width", "time"), layers / np.sqrt(widths)[:, None]),
                 "train_loss": (("width", "time"), np.array([part.dataset.train_loss.values for part in found])),
@@ -137,7 +138,7 @@ class ComplexityGrowth(Experiment):
         layers = [run.dataset.second_layer.values.ravel() for run in runs]
         left = [remaining(run) for run in runs]
         sized, single = ("seed", "size", "witness_time"), ("seed", "witness_time")
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "witness_second_layer": (sized, np.array([layers[:-1]])),
                 "witness_remaining": (sized, np.array([left[:-1]])),

@@ -15,6 +15,7 @@ from limen.comparison import Comparison, compare
 from limen.experiments.figure import Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.flow.flow_words import ACTIVATION, TARGET, flow_activation, flow_target
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, network
 from limen.result import Findings, Result
 from limen.simulation.flow.gaussian_model import sampled_gaussian_model
@@ -97,7 +98,7 @@ def witness_theory(problem: TwoLayer, times: np.ndarray) -> tuple[xr.Dataset, Fi
     """The theory at the width of the witnesses: `witness_*` along `witness_time`."""
     found = solve(problem, times, tolerance=GRID_TOLERANCE)
     variables = {f"witness_{name}": (("witness_time",), values) for name, values in curves(found).items()}
-    return xr.Dataset(variables, coords={"witness_time": times}), found
+    return labelled(variables, coords={"witness_time": times}), found
 
 
 def witness_simulation(problem: TwoLayer, times: np.ndarray, d: int, seed: int) -> Findings:
@@ -110,7 +111,7 @@ def witness_simulation(problem: TwoLayer, times: np.ndarray, d: int, seed: int) 
     }
     variables |= {f"network_{name}": (("seed", "witness_time"), row[None]) for name, row in curves(real).items()}
     coords = {"seed": [seed], "size": list(sizes(d)), "witness_time": times}
-    dataset = xr.Dataset(variables, coords=coords, attrs={"d": d})
+    dataset = labelled(variables, coords=coords, attrs={"d": d})
     return joined_runs(dataset, [*models, real])
 
 

@@ -30,6 +30,7 @@ from limen.experiments.flow.noise_witness import (
     witness_marks,
 )
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.long_times.consistent_threshold import consistent_threshold
@@ -114,7 +115,7 @@ class InterpolationDiagram(Experiment):
         simple = np.array([interpolation_threshold(h, alpha) for alpha in curve])
         # Where the state is continuous from q = 0 on, as of q^2, the two agree everywhere.
         full = simple if h[2] else np.array([consistent_threshold(h, alpha) for alpha in curve])
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "remaining_map": (("alpha", "gamma"), left),
                 "threshold": (("curve_alpha",), full),
@@ -136,7 +137,7 @@ class InterpolationDiagram(Experiment):
         found = [noise_runs(self.problem(alpha, gamma), times, self.d, seed) for gamma in gammas]
         # (gamma, run); the last run is the real network.
         left = np.array([[remaining(run)[-1] for run in runs] for runs in found])
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "remaining_loss": (("seed", "size", "cut_gamma"), left[None, :, :-1].swapaxes(1, 2)),
                 "network_loss": (("seed", "cut_gamma"), left[None, :, -1]),

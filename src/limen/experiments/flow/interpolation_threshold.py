@@ -30,6 +30,7 @@ from limen.experiments.flow.noise_witness import (
     witness_marks,
 )
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import TwoLayer
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
@@ -118,7 +119,7 @@ class InterpolationThreshold(Experiment):
             small = [solve(self.problem(ratio * threshold), short, tolerance=5e-3) for ratio in WITNESSED]
         beside = [remaining(part)[at] for part in small]
         ratio = np.linspace(0.0, 1.1, 34)
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "train_loss": (("ratio", "time"), np.array([part.dataset.train_loss.values for part in found])),
                 "relaxation_rate": (
@@ -155,7 +156,7 @@ class InterpolationThreshold(Experiment):
         parts = [noise_runs(self.problem(ratio * threshold), times, self.d, seed) for ratio in WITNESSED]
         # (ratio, run, time); the last run is the real network.
         left = np.array([[remaining(run) for run in part] for part in parts])
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "remaining_loss": (
                     ("seed", "size", "witness_ratio", "witness_time"),

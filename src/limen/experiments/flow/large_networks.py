@@ -27,6 +27,7 @@ from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, NOTH
 from limen.experiments.flow.noise_witness import with_network_deviation
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.labelled import labelled
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
@@ -149,7 +150,7 @@ class LargeNetworks(Experiment):
         solved = [one for row in found for one in row] + small
         worst = next((one for one in solved if not one.ok), None)
         status = "the limit of the Gaussian model; real networks fit noise more slowly."
-        return Findings(xr.Dataset(variables, coords=coords), worst is None, worst.status if worst else status)
+        return Findings(labelled(variables, coords=coords), worst is None, worst.status if worst else status)
 
     def first_look(self) -> tuple[Self, Findings] | None:
         return self.coarser(
@@ -173,7 +174,7 @@ class LargeNetworks(Experiment):
                 np.array([[row[name] for row in network_rows]]),
             )
         coords = {"seed": [seed], "start": list(self.ends()), "size": list(sizes(self.d)), "witness_time": times}
-        return joined_runs(xr.Dataset(data, coords=coords, attrs={"d": self.d}), runs)
+        return joined_runs(labelled(data, coords=coords, attrs={"d": self.d}), runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:
         """The Gaussian model at the small width in two dimensions, until nine tenths of the train loss are fitted."""

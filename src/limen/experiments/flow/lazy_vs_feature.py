@@ -35,6 +35,7 @@ from limen.experiments.flow.flow_words import (
 )
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.labelled import labelled
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
@@ -144,7 +145,7 @@ class LazyVersusFeature(Experiment):
             "witness_time": self.witness_times(),
         }
         worst = next((result for result in [*found, *small] if not result.ok), found[0])
-        dataset = xr.Dataset(variables, coords=coords)
+        dataset = labelled(variables, coords=coords)
         return Findings(dataset, worst.ok, worst.status)
 
     def first_look(self) -> tuple[Self, Findings] | None:
@@ -172,7 +173,7 @@ class LazyVersusFeature(Experiment):
         coords = {
             "seed": [seed], "start": list(self.witness_starts), "size": list(sizes(self.d)), "witness_time": times,
         }  # fmt: skip
-        dataset = xr.Dataset(data, coords=coords, attrs={"d": self.d})
+        dataset = labelled(data, coords=coords, attrs={"d": self.d})
         return joined_runs(dataset, runs)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:

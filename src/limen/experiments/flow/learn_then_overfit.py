@@ -25,6 +25,7 @@ from limen.experiments.flow.flow_witness import (
 )
 from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, TARGET, TARGET_WORDS
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
@@ -94,7 +95,7 @@ class LearnThenOverfit(Experiment):
         found = solve(self.problem(self.width), self.times(), tolerance=self.tolerance)
         limit = mean_field(self.problem(self.width), self.times())
         small, beside = witness_theory(self.problem(self.witness_width), self.witness_times())
-        dataset = xr.Dataset(
+        dataset = labelled(
             {name: (("time",), values) for name, values in curves(found).items()}
             | {"grid_error": found.dataset.grid_error, "mean_field_loss": limit.dataset.test_loss},
             coords={"time": self.times()},

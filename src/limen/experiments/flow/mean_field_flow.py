@@ -25,6 +25,7 @@ from limen.experiments.flow.flow_witness import (
 from limen.experiments.flow.flow_words import ACTIVATION, ACTIVATION_WORDS, TARGET, TARGET_WORDS
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.labelled import labelled
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.mean_field import mean_field
@@ -100,7 +101,7 @@ class MeanFieldFlow(Experiment):
         }
         variables |= {f"mean_field_{name}": (("time",), limit[name]) for name in CURVES}
         variables |= {f"witness_{name}": (("witness_time",), stacked[0][name]) for name in CURVES}
-        dataset = xr.Dataset(variables, coords={"width": list(counts), "time": times, "witness_time": times})
+        dataset = labelled(variables, coords={"width": list(counts), "time": times, "witness_time": times})
         worst = next((result for result in found if not result.ok), found[0])
         return Findings(dataset, worst.ok, worst.status)
 

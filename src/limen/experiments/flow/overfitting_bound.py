@@ -22,6 +22,7 @@ from limen.experiments.flow.flow_words import TARGET, TARGET_WORDS, flow_target,
 from limen.experiments.flow.noise_witness import dimensions
 from limen.experiments.number import Number
 from limen.experiments.typeset import typeset
+from limen.labelled import labelled
 from limen.problem import GradientFlow, TwoLayer, network
 from limen.result import Findings, Result
 from limen.simulation.flow.gradient_flow import gradient_flow
@@ -131,7 +132,7 @@ class OverfittingBound(Experiment):
             "true_width": self.widths(),
         }  # fmt: skip
         status = "exact for the Gaussian model, for real networks close while they learn." if found.ok else found.status
-        dataset = xr.Dataset(variables, coords=coords)
+        dataset = labelled(variables, coords=coords)
         return Findings(dataset, found.ok, status)
 
     def overfitting_time(self, width: int) -> float:
@@ -158,7 +159,7 @@ class OverfittingBound(Experiment):
             "seed": [seed], "time": times, "learning_time": times[self.learning()], "size": list(both),
         }  # fmt: skip
         worst = next((run for run in runs if not run.ok), runs[-1])
-        dataset = xr.Dataset(variables, coords=coords, attrs={"d": self.d})
+        dataset = labelled(variables, coords=coords, attrs={"d": self.d})
         return Findings(dataset, worst.ok, worst.status)
 
     def compare(self, theory: Result, simulation: Result) -> Comparison:

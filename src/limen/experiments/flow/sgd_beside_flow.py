@@ -11,6 +11,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and
 from limen.experiments.flow.flow_words import TARGET, TARGET_WORDS, coefficients, flow_target, series_label
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.labelled import labelled
 from limen.problem import GradientDescent, GradientFlow, InputError, OverlapStart, TwoLayer, activation, network
 from limen.result import Findings, Result
 from limen.simulation.descent import gradient_descent
@@ -107,7 +108,7 @@ class SGDBesideFlow(Experiment):
             variables[name] = (("rate", "moment"), np.array([part.dataset[name].values for part in parts]), attributes)
             variables[spread] = (("rate", "moment"), np.array([part.dataset[spread].values for part in parts]))
         worst = next((part for part in [flow, *parts] if not part.ok), flow)
-        return Findings(xr.Dataset(variables, coords=self._coords()), worst.ok, worst.status)
+        return Findings(labelled(variables, coords=self._coords()), worst.ok, worst.status)
 
     def _theory(self, rate: float) -> Findings:
         """SGD at its times; a step may stand for several of them, so that whole steps are solved once."""
@@ -137,7 +138,7 @@ class SGDBesideFlow(Experiment):
             values = np.array([row[name].values.reshape(-1) for row in rows])
             variables[name] = (("seed", "rate", "moment"), values[None])
         coords = {"seed": [seed], **self._coords()}
-        return Findings(xr.Dataset(variables, coords=coords, attrs={"d": self.d}), flow.ok, flow.status)
+        return Findings(labelled(variables, coords=coords, attrs={"d": self.d}), flow.ok, flow.status)
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         panels = []

@@ -36,6 +36,7 @@ from limen.experiments.flow.flow_words import (
 )
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
+from limen.labelled import labelled
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings, Result
 from limen.theory.flow.early_stopping import early_stopping
@@ -127,7 +128,7 @@ class Unlearning(Experiment):
         variables["threshold"] = self.threshold()
         variables["trapped"] = (("degree", "width"), np.array(trapped, dtype=float))
         coords = {"degree": list(DEGREES), "width": list(self.counts()), "scaled_time": scaled}
-        dataset = xr.Dataset(variables, coords=coords).merge(small)
+        dataset = labelled(variables, coords=coords).merge(small)
         worst = next((result for result in found.values() if not result.ok), beside)
         status = "; ".join(
             f"degree {degree}, m = {width}: {result.status.removesuffix('.')}"

@@ -10,6 +10,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
 from limen.simulation.one_pass.exit_times import simulated_exit_times
@@ -142,7 +143,7 @@ class EscapeMediocrity(Experiment):
     def _dataset(self) -> xr.Dataset:
         widths, rates = zip(*self.points(), strict=True)
         coords = {"point": np.arange(len(widths)), "width": ("point", list(widths)), "rate": ("point", list(rates))}
-        return xr.Dataset(coords=coords, attrs={"d": self.d})
+        return labelled({}, coords=coords, attrs={"d": self.d})
 
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         data = theory.dataset

@@ -14,6 +14,7 @@ from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.one_pass_sgd import one_pass_sgd
@@ -87,7 +88,7 @@ class MeanFieldCommittee(Experiment):
         risk, alignment, norm = np.moveaxis(np.array(rows), 0, 2)
         limits = self._particles(starts[-1], False).excess_risk.values
         dims = ("seed", "width", "time")
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (dims, risk),
                 "alignment": (dims, alignment),
@@ -120,7 +121,7 @@ class MeanFieldCommittee(Experiment):
             rows.append([run.dataset.excess_risk.values[0], aligned.mean(axis=1), rest.mean(axis=1)])
         risk, alignment, norm = np.moveaxis(np.array(rows), 1, 0)[:, None]
         dims = ("seed", "width", "time")
-        dataset = xr.Dataset(
+        dataset = labelled(
             {"excess_risk": (dims, risk), "alignment": (dims, alignment), "orthogonal_norm": (dims, norm)},
             coords={"seed": [seed], "width": list(self.sizes()), "time": self.times()},
             attrs={"d": self.d},

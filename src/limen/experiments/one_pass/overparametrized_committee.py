@@ -12,6 +12,7 @@ from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshol
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, TwoLayer, network, target
 from limen.result import Findings, Result
@@ -93,7 +94,7 @@ class OverparametrizedCommittee(Experiment):
         outcome, _, _, risks = flow_outcomes(population, gram, overlap, second, own_times, False, self.tolerance)
         shape = (len(widths), len(seeds))
         undecided = int((outcome == UNDECIDED).sum())
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (("seed", "width", "time"), np.swapaxes(risks.reshape(*shape, -1), 0, 1)),
                 "reached": (("seed", "width"), (outcome == REACHED).reshape(shape).T.astype(float)),
@@ -107,7 +108,7 @@ class OverparametrizedCommittee(Experiment):
     def train(self, seed: int) -> Findings:
         runs = [one_pass_sgd.solve(self.problem(width), self.times(), d=self.d, seed=seed) for width in self.widths()]
         risks = np.stack([run.dataset.excess_risk.values for run in runs], axis=1)
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (("seed", "width", "time"), risks),
                 "reached": (("seed", "width"), (risks[..., -1] < self.tolerance * risks[..., 0]).astype(float)),

@@ -11,6 +11,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.problem import SphericalSGD, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass import overlap_chain
@@ -76,7 +77,7 @@ class PhaseRetrievalSGD(Experiment):
         """The mean of each seed's runs; of the overlap the root mean square."""
         square = phase_retrieval.mean_square(starts, self.rate, self.noise, self.times(), self.d)
         square = square.reshape(len(seeds), self.runs, -1).mean(axis=1)
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (("seed", "time"), 2.0 * (1.0 - square)),
                 "test_loss": (("seed", "time"), 2.0 * (1.0 - square) + 0.5 * self.noise),

@@ -9,6 +9,7 @@ from pydantic import Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, thin
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import chain
 from limen.theory.one_pass import phase_retrieval
@@ -61,7 +62,7 @@ class SGDNoise(Experiment):
         paths = sphere_diffusion(self.start, self.rate, self.noise, self.d, times, PATHS).dataset
         overlap = paths.overlap.values[:, :, 0, 0]
         square = phase_retrieval.square_overlap(np.array([self.start]), self.rate, self.noise, times)
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 **{name: ("time", values) for name, values in zip(VARIABLES, _moments(overlap), strict=True)},
                 "overlap_ode": ("time", np.sqrt(square).ravel()),
@@ -80,7 +81,7 @@ class SGDNoise(Experiment):
             runs, spherical=True,
         )  # fmt: skip
         overlap = found.dataset.overlap.values[:, :, 0, 0]
-        dataset = xr.Dataset(
+        dataset = labelled(
             {name: (("seed", "time"), values[None]) for name, values in zip(VARIABLES, _moments(overlap), strict=True)},
             coords={"seed": [seed], "time": self.times()},
             attrs={"d": self.d},

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
 from limen.experiments.number import Number
+from limen.labelled import labelled
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.result import Findings, Result
 from limen.simulation.one_pass.overlap_chain import overlap_chain
@@ -103,7 +104,7 @@ class SGDRegimes(Experiment):
         # Times of the noise-dominated limit, t times gamma/p, ascending.
         clocks = self.horizon * self.d ** -NOISY[::-1]
         alone = alike_noise_dominated_flow(*self._alike(), self.noise, clocks)
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (("total", "time"), inside),
                 "final_risk": ("scanned", here[:, -1]),
@@ -120,7 +121,7 @@ class SGDRegimes(Experiment):
     def train(self, seed: int) -> Findings:
         inside = [self._run(rate, self.times(), seed) for rate in self.rates(COMPARED)]
         outside = [self._run(rate, self.times(), seed) for rate in self.rates(BEYOND)]
-        dataset = xr.Dataset(
+        dataset = labelled(
             {
                 "excess_risk": (
                     ("seed", "total", "time"),

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.bartlett import bartlett_factor
-from limen.gaussian.keys import stream_key
+from limen.gaussian.keys import start_normals, stream_key
 from limen.problem import InputError, OverlapStart, TwoLayer
 from limen.problem.starts import overlap_matrix
 
@@ -23,8 +23,7 @@ def start_weights(problem: TwoLayer, d: int, seed: int) -> np.ndarray:
     k, width, norm = problem.target.latents, problem.network.width, problem.network.initial_norm
     if d < k + width:
         raise InputError(f"d must be at least width + latent directions = {k + width}, got {d}.")
-    with jax.enable_x64(True):
-        normals = np.array(jax.random.normal(stream_key(seed, d, "start"), (width, d), jnp.float64))
+    normals = start_normals(seed, d, width)
     if not isinstance(problem.start, OverlapStart):
         return norm * normals / np.linalg.norm(normals, axis=1, keepdims=True)
     overlap = overlap_matrix(problem.start, width, k) / np.sqrt(problem.inputs.latent_blocks(k).sum(axis=0))

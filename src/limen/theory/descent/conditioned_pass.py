@@ -47,16 +47,28 @@ class Points(NamedTuple):
     `normals` (B, coordinates, N): k of the target, m of the start, then one for each direction of the gradients; a pass
     orthogonalises the latter in place, so that points serve once. `labels` and `clean_labels` (B, N): with and without
     additive noise. `hard` (k, r): directions whose overlaps are pinned, or watched for the error of the paths.
+    `later(begin, end)`, where it is given, draws the coordinates (B, end - begin, N) of these directions of the
+    gradients, which `normals` then only has room for: smooth forces soon have nothing new.
     """
 
     normals: np.ndarray
     labels: np.ndarray
     clean_labels: np.ndarray
     hard: np.ndarray
+    later: Callable[[int, int], np.ndarray] | None = None
 
     def row(self, i: int) -> "Points":
         """Those of one run, without its axis."""
+        assert self.later is None
         return Points(self.normals[i], self.labels[i], self.clean_labels[i], self.hard)
+
+    def again(self, given: int, directions: int) -> "Points":
+        """The same points for another pass that meets at most so many directions beside those `given`."""
+        assert self.later is not None
+        count, _, paths = self.normals.shape
+        normals = np.empty((count, given + directions, paths), np.float32)
+        normals[:, :given] = self.normals[:, :given]
+        return self._replace(normals=normals)
 
 
 class Sampling(NamedTuple):
@@ -128,12 +140,14 @@ def conditioned_pass(
     pinned: bool,
     watch: Callable[[int, Snapshot], None] | None = None,
     penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
+    fresh: bool = True,
 ) -> Runs:
     r"""Steps 0..`steps` from the coefficients `start` (B, m, k+m) of target and start.
 
     `pinned` keeps overlaps with `points.hard` where they start, as in the limit $d\to\infty$ from zero: there the noise
     of the paths would grow exponentially. `watch` is shown every step. `penalty` gives for a step a matrix $\Lambda$
-    over the neurons and a number $\lambda$: $\Lambda\theta$ and $\lambda a$ are added to the gradients.
+    over the neurons and a number $\lambda$: $\Lambda\theta$ and $\lambda a$ are added to the gradients. Without
+    `fresh` the losses on fresh inputs are left out (NaN).
     """
     algorithm, network = problem.algorithm, problem.network
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
@@ -156,7 +170,9 @@ def conditioned_pass(
     for t in range(steps + 1):
         now, active = coefficients[:, t], given + known
         field = now[..., :active].astype(np.float32) @ normals[:, :active]
-        fresh_loss[:, t] = fresh_losses(network, problem.loss, field, points.labels, points.clean_labels, outer.at(t))
+        if fresh:
+            labels = (points.labels, points.clean_labels)
+            fresh_loss[:, t] = fresh_losses(network, problem.loss, field, *labels, outer.at(t))
         if known:
             field -= (now[..., given:active] / root).astype(np.float32) @ forces[:, :known]
         if watch is not None:
@@ -189,6 +205,8 @@ def conditioned_pass(
             gradient[..., :k] += (seen * luck[:, None]) @ latent.transpose(0, 2, 1)
         parts, known = _decompose(seen, forces, known)
         gradient[..., given : given + known] -= parts / root
+        if points.later is not None:
+            normals[:, active : given + known] = points.later(active - given, known)
         orthogonalise(normals, forces, given, active - given, known)
 
         shrink, second_decay = 1.0 - sizes[t] * algorithm.weight_decay, 0.0
@@ -274,13 +292,20 @@ def _decided(
 
 def orthogonalise(normals: np.ndarray, forces: np.ndarray, given: int, known: int, new: int) -> None:
     """Makes coordinates of the directions `known`..`new` orthogonal along the paths to all they are independent of."""
-    paths = np.float32(normals.shape[2])
-    for c in range(known, new):
-        column = normals[:, given + c, None] - normals[:, given + c, None].mean(axis=2, keepdims=True)
-        for _ in range(2):
-            for earlier in (normals[:, : given + c], forces[:, :new]):
-                column = column - (column @ earlier.transpose(0, 2, 1) / paths) @ earlier
-        column /= np.sqrt(np.mean(column**2, axis=2, keepdims=True))
+    if new == known:
+        return
+    paths, begin = np.float32(normals.shape[2]), given + known
+    columns = normals[:, begin : given + new]
+    columns -= columns.mean(axis=2, keepdims=True)
+    # All new ones at once against those before, by matrix products, then one after the other among themselves.
+    for _ in range(2):
+        for earlier in (normals[:, :begin], forces[:, :new]):
+            columns -= (columns @ earlier.transpose(0, 2, 1) / paths) @ earlier
+    for c in range(new - known):
+        column = columns[:, c : c + 1]
+        for _ in range(2 * (c > 0)):
+            column = column - (column @ columns[:, :c].transpose(0, 2, 1) / paths) @ columns[:, :c]
+        column = column / np.sqrt(np.mean(column**2, axis=2, keepdims=True))
         # A direction that a run does not have keeps no coordinate.
-        has = np.abs(forces[:, c]).max(axis=1, keepdims=True) > 0.0
-        normals[:, given + c] = np.where(has, column[:, 0], 0.0)
+        has = np.abs(forces[:, known + c]).max(axis=1, keepdims=True) > 0.0
+        columns[:, c] = np.where(has, column[:, 0], 0.0)

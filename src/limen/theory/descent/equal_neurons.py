@@ -14,6 +14,7 @@ import xarray as xr
 from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
+from limen.labelled import labelled
 from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
@@ -279,7 +280,7 @@ def _continued(
         variables[f"{name}_spread"] = (dims, spread)
         size = max(float(np.nanmax(np.abs(median), initial=0.0)), 1e-3)
         worst = max(worst, float(np.nanmax(spread, initial=0.0)) * part / size)
-    return xr.Dataset(variables, coords={"time": grid, "step": ("time", grid)}), worst
+    return labelled(variables, coords={"time": grid, "step": ("time", grid)}), worst
 
 
 def _weights(nodes: np.ndarray, at: float) -> np.ndarray:

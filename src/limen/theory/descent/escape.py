@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 
 from limen.checks import seed_list
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.method import answers
 from limen.precision import in_double
@@ -139,7 +140,7 @@ def average_run(
 
 def _summary(found: Findings, variables: dict[str, Any], levels: np.ndarray, d: int) -> Findings:
     coords = {"time": found.dataset.time.values, "quantile": levels}
-    dataset = xr.Dataset(variables, coords=coords, attrs={"d": int(d)})
+    dataset = labelled(variables, coords=coords, attrs={"d": int(d)})
     return Findings(dataset, found.ok, found.status, found.statistics)
 
 

@@ -16,8 +16,9 @@ import xarray as xr
 
 from limen.checks import power_of_two, seed_list, whole
 from limen.gaussian.keys import numpy_generators
-from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_normals
+from limen.gaussian.sobol import MOST_DIMENSIONS, sobol_columns, sobol_normals
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
@@ -35,6 +36,8 @@ MOST_BYTES = 8e9
 # The paths' own error in the drift of a hard overlap, in units of the fluctuation of a sample.
 DRIFT_ERROR = 0.1
 SETS = 4
+# Directions whose coordinates are drawn at once where they are drawn when they are met.
+DRAWN_TOGETHER = 32
 # Directions of the first steps' luck that rows may share out evenly.
 DECISIVE, PILOT_DIMENSION = 28, 10**8
 # Labels even in the hard coordinates leave rounding only.
@@ -192,9 +195,10 @@ def side_by_side(problem: TwoLayer, steps: int, paths: int) -> int:
     return 2 ** int(np.log2(np.clip(32e6 / (8.0 * paths * (k + m + m * steps)), 1, 64)))
 
 
-def draw_points(problem: TwoLayer, directions: int, paths: int, seeds: Sequence[int]) -> Points:
+def draw_points(problem: TwoLayer, directions: int, paths: int, seeds: Sequence[int], when_met: bool = False) -> Points:
     r"""Scrambled Sobol normals, one scramble per seed, in pairs $U\to-U$ of the hard coordinates: where labels are even
-    in them the drift of the hard overlaps is exactly zero at $M=0$."""
+    in them the drift of the hard overlaps is exactly zero at $M=0$. With `when_met` the coordinates of the gradients
+    are drawn, once, when a pass meets their directions, and kept for the next pass."""
     target, k, m = problem.target, problem.target.latents, problem.network.width
     hard = hard_subspace(target).basis
     pairs, given = 2 if hard.shape[1] else 1, k + m
@@ -202,11 +206,11 @@ def draw_points(problem: TwoLayer, directions: int, paths: int, seeds: Sequence[
         raise InputError(f"times x width must be at most {MOST_DIMENSIONS - k - 2 - m}, got {directions}.")
     if 4 * (given + directions) > paths:
         raise InputError(f"paths must be at least four times width x steps = {given + directions}, got {paths}.")
-    normals = np.empty((len(seeds), given + directions, paths), np.float32)
+    normals = np.empty((len(seeds), given + (0 if when_met else directions), paths), np.float32)
     labels, clean_labels = np.empty((2, len(seeds), paths), np.float32)
-    for i, seed in enumerate(seeds):
-        drawn = sobol_normals(paths // pairs, k + 2 + m + directions, seed)
-        first = whitened(drawn[:, : k + 2 + m])
+    columns = [sobol_columns(paths // pairs, k + 2 + m + directions, seed) for seed in seeds]
+    for i, drawn in enumerate(columns):
+        first = whitened(drawn(0, k + 2 + m))
         latent, own = first[:, :k], np.tile(first[:, k : k + 2], (pairs, 1))
         if pairs == 2:
             latent = np.concatenate([latent, latent - 2.0 * (latent @ hard) @ hard.T])
@@ -217,8 +221,20 @@ def draw_points(problem: TwoLayer, directions: int, paths: int, seeds: Sequence[
         clean_labels[i], labels[i] = clean, clean + np.sqrt(target.noise) * own[:, 1]
         normals[i, :k] = latent.T
         normals[i, k:given] = np.tile(first[:, k + 2 :].T, pairs)
-        normals[i, given:] = np.tile(drawn[:, k + 2 + m :].T, pairs)
-    return Points(normals, labels, clean_labels, hard)
+        if not when_met:
+            normals[i, given:] = np.tile(drawn(k + 2 + m, k + 2 + m + directions).T, pairs)
+    kept = np.empty((len(seeds), 0, paths), np.float32)
+
+    def later(begin: int, end: int) -> np.ndarray:
+        nonlocal kept
+        have = kept.shape[1]
+        if end > have:
+            wanted = (k + 2 + m + have, k + 2 + m + max(end, min(have + DRAWN_TOGETHER, directions)))
+            new = np.stack([np.tile(drawn(*wanted).T.astype(np.float32), pairs) for drawn in columns])
+            kept = np.concatenate([kept, new], axis=1)
+        return kept[:, begin:end]
+
+    return Points(normals, labels, clean_labels, hard, later if when_met else None)
 
 
 def enough_paths(problem: TwoLayer, steps: int, d: int, paths: int | None, seed: int) -> Quality:
@@ -294,7 +310,7 @@ def observed(found: Sequence[Runs], latents: int, grid: np.ndarray, rows: Sequen
     test, excess = np.moveaxis(np.concatenate([part.fresh_loss[:, at] for part in found]), 2, 0)
     second = np.concatenate([part.second_layer[:, at] for part in found])
     along = ("seed", "time")
-    return xr.Dataset(
+    return labelled(
         {
             "train_loss": (along, train),
             "test_loss": (along, test),

@@ -8,6 +8,7 @@ import xarray as xr
 
 from limen.checks import power_of_two
 from limen.gaussian.keys import numpy_generators
+from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.machine.memory import check_memory
 from limen.method import Method
@@ -21,7 +22,7 @@ from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.block_pass import BlockRun, block_pass
 from limen.theory.descent.causal_pass import Pass, causal_pass, memory_estimate, start_coefficients
-from limen.theory.descent.conditioned_pass import Run, Sampling, conditioned_pass
+from limen.theory.descent.conditioned_pass import Points, Run, Sampling, conditioned_pass
 from limen.theory.descent.coordinates import Coordinates, draw_coordinates
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.finite_dimension import draw_points, runs
@@ -268,21 +269,20 @@ def conditioned_set(
     paths: int,
     seed: int,
     penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
-    drawn: int | None = None,
+    points: Points | None = None,
 ) -> Run:
-    """One set of paths through all steps without responses, in the limit of infinite dimension; `penalty` as of
-    `conditioned_pass`. The coordinates of its gradients are the first of `drawn` that are drawn together: sets with as
-    many drawn share their points."""
+    """One set of paths through all steps without responses, in the limit of infinite dimension, losses on fresh inputs
+    left out; `penalty` as of `conditioned_pass`. Sets given the same `points`, drawn when met, share them."""
     assert isinstance(problem.algorithm, GradientDescent)
     given = problem.target.latents + problem.network.width
     randoms = numpy_generators([seed], 0, "batches of the theory")
     sampling = Sampling(None, draw_batches(problem.algorithm, steps, paths, randoms))
     directions = problem.network.width * steps
-    points = draw_points(problem, directions if drawn is None else drawn, paths, [seed])
-    points = points._replace(normals=points.normals[:, : given + directions])
+    points = draw_points(problem, directions, paths, [seed], when_met=True) if points is None else points
     start = start_coefficients(problem, given)[None]
     pinned = pinned_directions(problem).shape[1] > 0
-    return conditioned_pass(problem, points, start, steps, sampling, pinned, penalty=penalty).row(0)
+    own = points.again(given, directions)
+    return conditioned_pass(problem, own, start, steps, sampling, pinned, penalty=penalty, fresh=False).row(0)
 
 
 def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:
@@ -335,7 +335,7 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     coords = {"time": grid, "step": ("time", grid)}
     if "correlation" in variables:
         coords["time2"] = grid
-    return xr.Dataset(variables, coords=coords)
+    return labelled(variables, coords=coords)
 
 
 def _step(problem: TwoLayer) -> object:

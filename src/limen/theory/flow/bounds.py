@@ -20,9 +20,9 @@ $\frac1m\lVert a\rVert_1/\sqrt{\alpha m}$ (Bartlett 1996; Bartlett & Mendelson 2
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.functions import as_function
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem.activations import Activation
 from limen.problem.algorithms import GradientFlow
@@ -125,7 +125,7 @@ def overfitting_bounds(problem: TwoLayer, times: Any, gap: float = 0.1) -> Findi
     reached = overfitting_time_bound(gap, model.samples_per_dim, start, loss, size, slope, model.label_power)
     if not model.trained and reached > 0.0:
         reached = float("inf")
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "second_layer_bound": (("time",), largest),
             "gap_bound": (("time",), bound),

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from limen.labelled import mean_over_runs
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
 
@@ -56,10 +57,7 @@ def early_stopping(result: Findings | Result) -> EarlyStopping:
     for name in ("train_loss", "test_loss"):
         if name not in dataset or "time" not in dataset[name].dims:
             raise InputError(f"result must have {name} against time, as limen.flow.solve gives it.")
-    train, test = (
-        dataset[name].mean([dim for dim in dataset[name].dims if dim != "time"]).values
-        for name in ("train_loss", "test_loss")
-    )
+    train, test = (mean_over_runs(dataset[name]) for name in ("train_loss", "test_loss"))
     # A solver that could not go on leaves later times empty.
     solved = np.isfinite(train) & np.isfinite(test)
     t, train, test = dataset["time"].values[solved], train[solved], test[solved]

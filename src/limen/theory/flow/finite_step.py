@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import beyond_plain, constant_step
@@ -57,7 +57,7 @@ def finite_step(problem: TwoLayer, steps: Any) -> Findings:
     history = descend(model, constant_step(problem.algorithm) / model.samples_per_dim, int(grid[-1]))
     at = grid.astype(int)
     finite = bool(np.isfinite(history.train_loss).all())
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "train_loss": (("time",), history.train_loss[at]),
             "test_loss": (("time",), history.test_loss[at]),

@@ -13,9 +13,9 @@ two equations when all neurons start alike. The parts of the neurons orthogonal 
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.integrate import solve_ivp
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem.algorithms import GradientFlow
 from limen.problem.families.two_layer import TwoLayer
@@ -69,7 +69,7 @@ def mean_field(problem: TwoLayer, times: Any) -> Findings:
     second, overlap = states[:, :, 0], states[:, :, 1:]
     loss = np.array([_loss(model, a, v) for a, v in zip(second, overlap, strict=True)])
     kept = grid[: len(states)]
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "train_loss": (("time",), loss),
             "test_loss": (("time",), loss.copy()),

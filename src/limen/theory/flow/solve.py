@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from limen.labelled import labelled
 from limen.method import Method
 from limen.problem import GradientFlow, InputError, TwoLayer
 from limen.problem.decays import check_decay_until
@@ -174,7 +175,7 @@ def _dataset(model: GaussianModel, pair: Pair, grid: np.ndarray) -> xr.Dataset:
     if grid.size**2 <= MOST_ENTRIES:
         variables["correlation"] = (("time", "time2"), values.correlation)
         coords["time2"] = grid
-    return xr.Dataset(variables, coords=coords)
+    return labelled(variables, coords=coords)
 
 
 gaussian_model_flow = Method("gaussian-model", "theory", CITATIONS, refuses, solve, coarse={"tolerance": LARGEST})

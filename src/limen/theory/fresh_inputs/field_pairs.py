@@ -66,9 +66,10 @@ def pair_means(
         np.clip(np.abs(fields.correlation), 0.0, 1.0),
         *parameters,
     )
-    kinks = (jnp.asarray(np.asarray(first_kinks, dtype=float)), jnp.asarray(np.asarray(second_kinks, dtype=float)))
+    # NumPy arrays enter the compiled program as they are: `jnp.asarray` would compile a copy for each shape.
+    kinks = (np.asarray(first_kinks, dtype=float), np.asarray(second_kinks, dtype=float))
     probes = np.unique(np.linspace(0, count - 1, PROBES).astype(int))
-    few = tuple(jnp.asarray(array[np.resize(probes, PROBES)]) for array in arrays)
+    few = tuple(array[np.resize(probes, PROBES)] for array in arrays)
     width, change = WIDTHS[0], np.inf
     known, size = (np.asarray(part) for part in _means(function, reach, width, kinks, few))
     for finer in WIDTHS[1:]:
@@ -80,12 +81,12 @@ def pair_means(
     # One compiled length for all calls of similar size.
     padded = 1 << max(count - 1, 3).bit_length()
     index = np.minimum(np.arange(padded), count - 1)
-    value, size = _means(function, reach, width, kinks, tuple(jnp.asarray(array[index]) for array in arrays))
+    value, size = _means(function, reach, width, kinks, tuple(array[index] for array in arrays))
     return PairMean(np.asarray(value)[:count], change * np.asarray(size)[:count])
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _means(function: Any, reach: float, width: float, kinks: Any, arrays: tuple[jax.Array, ...]) -> Any:
+def _means(function: Any, reach: float, width: float, kinks: Any, arrays: tuple[Any, ...]) -> Any:
     base = jnp.arange(-reach, reach + 0.5 * width, width)
 
     def one(parts: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:

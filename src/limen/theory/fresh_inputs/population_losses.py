@@ -22,14 +22,14 @@ from limen.precision import in_double
 from limen.problem import Activation, Target, TwoLayer
 from limen.problem.spec import InputError
 from limen.theory.fresh_inputs.field_pairs import Fields, PairMean, pair_means
-from limen.theory.fresh_inputs.hermite_rule import hermite_rule
+from limen.theory.fresh_inputs.hermite_series import FARTHEST, mean_square, products_with_link
 from limen.theory.fresh_inputs.latent_rule import LatentRule, coarse_rule, latent_rule, whitened
 from limen.theory.fresh_inputs.smoothed_activation import smoothed_means
 
-# Pairs of neurons times times above which the pairs are averaged by Hermite series or frozen points, all at once.
+# Pairs of neurons times times above which the pairs are not integrated one by one but averaged over frozen points.
 MOST_PAIRS = 6000
-# Hermite series whose tail is below this part of the sum are taken; numbers held at once.
-SERIES_TAIL, SERIES_ENTRIES = 1e-7, 1 << 22
+# Hermite series whose tail is below this part of the sum are taken; where the alternative is frozen points, this part.
+SERIES_TAIL, LARGEST_TAIL = 1e-9, 1e-7
 # The part of a field's variance that the latent coordinates have, up to which its mean is smooth in them.
 SMOOTH_SHARE = 0.7
 MOST_KINKS = 24
@@ -125,16 +125,7 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, bias:
     variance = np.einsum("tjj->tj", gram).ravel()
     neuron = shape_of(network.activation)
     if single_coordinate(target):
-        link, size = shape_of(target), np.sqrt(np.maximum(variance, SMALLEST))
-        fields = Fields(np.ones(times * m), np.zeros(times * m), size, shifts, overlap[:, :, 0].ravel() / size)
-        found = pair_means(
-            _product_with_link(target.function, network.activation.function),
-            fields,
-            link.kinks,
-            neuron.kinks,
-            max(link.reach, neuron.reach),
-        )
-        return PairMean(found.value.reshape(times, m), found.error.reshape(times, m))
+        return _single_means(problem, overlap[:, :, 0], np.sqrt(np.maximum(variance, SMALLEST)).reshape(times, m), bias)
     directions = overlap.reshape(times * m, k)
     known = np.sum(directions**2, axis=1)
     rest = np.sqrt(np.maximum(variance - known, 0.0))
@@ -156,6 +147,34 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, bias:
     return PairMean(*found.reshape(2, times, m))
 
 
+def _single_means(problem: TwoLayer, overlap: np.ndarray, size: np.ndarray, bias: np.ndarray) -> PairMean:
+    r"""$E[h\,\sigma_j]$ of a link of one coordinate; all of shape (time, m). By series where both functions are smooth,
+    elsewhere by panels between the kinks."""
+    target, activation = problem.target, problem.network.activation
+    link, neuron = shape_of(target), shape_of(activation)
+    value, error, rest = np.empty(size.shape), np.empty(size.shape), np.ones(len(size), dtype=bool)
+    if _expandable(link) and _expandable(neuron):
+        found, scale = products_with_link(as_function(target), as_function(activation), size, bias, overlap / size)
+        rest = ~(found.error <= SERIES_TAIL * scale).all(axis=1)
+        value, error = found.value, found.error
+    if rest.any():
+        flat = (size[rest].ravel(), bias[rest].ravel(), (overlap[rest] / size[rest]).ravel())
+        found = pair_means(
+            _product_with_link(target.function, activation.function),
+            Fields(np.ones(flat[0].size), np.zeros(flat[0].size), *flat),
+            link.kinks,
+            neuron.kinks,
+            max(link.reach, neuron.reach),
+        )
+        value[rest], error[rest] = (part.reshape(-1, size.shape[1]) for part in found)
+    return PairMean(value, error)
+
+
+def _expandable(shape: Shape) -> bool:
+    """Whether a Hermite series may be taken: no kinks, and no faster growth than its rule follows."""
+    return not shape.kinks and shape.reach <= FARTHEST
+
+
 def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:
     r"""$E f^2=\frac1{m^2}\sum_{ij}a_ia_jE[\sigma_i\sigma_j]$, shape (time,)."""
     network = problem.network
@@ -171,10 +190,22 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, b
         limited = np.clip(gram[:, first, second], -sizes, sizes)
         means = covariance_dual(network.activation, variance[:, first], variance[:, second], limited)
         return PairMean(np.sum(weights * means, axis=1), np.zeros(times))
-    if first.size * times > MOST_PAIRS:
-        series = None if shape_of(network.activation).kinks else _series_power(problem, gram, second_layer, bias)
-        return _sampled_power(problem, gram, second_layer, bias) if series is None else series
-    size = np.sqrt(np.maximum(variance, SMALLEST))
+    value, error, rest = np.empty(times), np.empty(times), np.ones(times, dtype=bool)
+    if _expandable(shape_of(network.activation)):
+        value, error = mean_square(function, gram, second_layer, bias)
+        rest = ~(error <= (LARGEST_TAIL if first.size * times > MOST_PAIRS else SERIES_TAIL) * value)
+    if rest.any():
+        route = _sampled_power if first.size * rest.sum() > MOST_PAIRS else _integrated_power
+        value[rest], error[rest] = route(problem, gram[rest], second_layer[rest], bias[rest])
+    return PairMean(value, error)
+
+
+def _integrated_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:
+    """$E f^2$ pair by pair, by panels between the kinks."""
+    network, (times, m) = problem.network, second_layer.shape
+    first, second = np.triu_indices(m)
+    weights = np.where(first == second, 1.0, 2.0) / m**2 * second_layer[:, first] * second_layer[:, second]
+    size = np.sqrt(np.maximum(np.einsum("tjj->tj", gram), SMALLEST))
     fields = Fields(
         size[:, first].ravel(),
         bias[:, first].ravel(),
@@ -186,28 +217,6 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, b
     found = pair_means(_product(network.activation.function), fields, shape.kinks, shape.kinks, shape.reach)
     value, error = (part.reshape(times, -1) for part in found)
     return PairMean(np.sum(weights * value, axis=1), np.sum(np.abs(weights) * error, axis=1))
-
-
-def _series_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean | None:
-    r"""$E f^2$ by $E[\sigma_i\sigma_j]=\sum_nc_n(i)c_n(j)\rho_{ij}^n$, or None where the tails, bounded by
-    $\big(\frac1m\sum_i|a_i|(E\sigma_i^2-\sum_nc_n(i)^2)^{1/2}\big)^2$, are too large."""
-    nodes, transform = hermite_rule()
-    m = problem.network.width
-    value, tail = np.zeros(len(gram)), np.zeros(len(gram))
-    together = max(1, SERIES_ENTRIES // (m * max(m, len(nodes))))
-    for part in (slice(begin, begin + together) for begin in range(0, len(gram), together)):
-        size = np.sqrt(np.maximum(np.einsum("tjj->tj", gram[part]), SMALLEST))
-        correlation = np.clip(gram[part] / (size[:, :, None] * size[:, None]), -1.0, 1.0)
-        fields, weights = size[:, :, None] * nodes + bias[part, :, None], second_layer[part] / m
-        answers = np.asarray(problem.network.activation.function(fields))
-        coefficients = answers @ transform
-        left = np.maximum(answers**2 @ transform[:, 0] - np.sum(coefficients**2, axis=2), 0.0)
-        tail[part] = np.sum(np.abs(weights) * np.sqrt(left), axis=1) ** 2
-        means = np.zeros_like(correlation)
-        for column in np.moveaxis(coefficients, 2, 0)[::-1]:
-            means = means * correlation + column[:, :, None] * column[:, None]
-        value[part] = np.einsum("ti,tij,tj->t", weights, means, weights)
-    return PairMean(value, tail) if (tail <= SERIES_TAIL * value).all() else None
 
 
 def _sampled_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, bias: np.ndarray) -> PairMean:

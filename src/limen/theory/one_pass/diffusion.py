@@ -14,9 +14,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.keys import stream_keys
+from limen.labelled import labelled
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
@@ -104,7 +104,7 @@ def sphere_diffusion(
         keys,
     )
     overlap = np.asarray(path).T
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "overlap": (("seed", "time", "neuron", "latent"), overlap[:, :, None, None]),
             "excess_risk": (("seed", "time"), 2.0 * (1.0 - overlap**2)),

@@ -15,11 +15,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from jax.flatten_util import ravel_pytree
 from scipy.interpolate import CubicSpline
 
-from limen.machine.compilation import COMPILES_FAST
+from limen.labelled import labelled
+from limen.machine.compilation import COMPILES_FAST, RUNS_ONCE
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
@@ -100,7 +100,7 @@ def fluctuations(
     }
     variables = {name: (dims, np.asarray(getattr(path, name))) for name, dims in names.items()}
     variables |= {f"{name}_spread": (dims, np.asarray(getattr(spread, name))) for name, dims in names.items()}
-    dataset = xr.Dataset(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
+    dataset = labelled(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
     status = f"linear noise around the flow at d = {d}." if fine else "the flow diverges: take a smaller rate."
     return Findings(dataset, bool(fine), status)
 
@@ -145,7 +145,7 @@ def source_along(
     return Spline(jnp.asarray(spline.x), jnp.asarray(spline.c))
 
 
-@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
+@eqx.filter_jit(compiler_options=RUNS_ONCE)  # pyright: ignore[reportCallIssue]
 def _path(population: Population, start: Overlaps, motion: Motion, times: jax.Array) -> jax.Array:
     """The packed overlaps of the flow (time, n)."""
     p, k = start.overlap.shape
@@ -162,7 +162,7 @@ def _source(sampled: SampledPopulation, states: Overlaps, motion: Motion, times:
     return jax.lax.map(lambda pair: increment_covariance(sampled, pair[0], motion, pair[1]), (states, times))
 
 
-@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
+@eqx.filter_jit(compiler_options=RUNS_ONCE)  # pyright: ignore[reportCallIssue]
 def _spread(
     population: Population, start: Overlaps, motion: Motion, times: jax.Array, source: Spline, inverse_d: jax.Array
 ) -> tuple[Overlaps, jax.Array, jax.Array]:

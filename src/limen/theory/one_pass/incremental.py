@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.special import ndtri
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem.spec import InputError
 from limen.result import Findings
@@ -108,7 +108,7 @@ def incremental_learning(
     residual = _residuals(states, sigma, phi)
     kernels = (1.0 - _powers(states[width:].T, sigma.size) ** 2) @ own
     excess = 0.5 * (residual**2).sum(axis=1) + 0.5 / width * (states[:width].T ** 2 * kernels).sum(axis=1)
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "excess_risk": (("time",), excess),
             "residual": (("time", "degree"), residual),

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.integrate import solve_ivp
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem.spec import InputError
 from limen.result import Findings
@@ -84,7 +84,7 @@ def incremental_network(
         pairs = np.array([a @ gram**n @ a for n in degrees]) / m**2
         residual.append(phi - sigma * learned)
         risk.append(0.5 * (phi**2 - 2.0 * phi * sigma * learned + sigma**2 * pairs).sum())
-    dataset = xr.Dataset(
+    dataset = labelled(
         {"excess_risk": (("time",), np.array(risk)), "residual": (("time", "degree"), np.array(residual))},
         coords={"time": grid[: len(risk)], "degree": list(degrees)},
     )

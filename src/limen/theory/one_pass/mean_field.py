@@ -17,11 +17,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.special import roots_gegenbauer
 
 from limen.gaussian.sobol import sobol_normals
+from limen.labelled import labelled
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem.activations import Activation, as_activation
@@ -117,7 +117,7 @@ def mean_field(
     }
     if overlap.ndim == 3:
         variables = {name: (("start", *dims), np.swapaxes(values, 0, 1)) for name, (dims, values) in variables.items()}
-    dataset = xr.Dataset(variables, coords={"time": grid[: solution.t.size]})
+    dataset = labelled(variables, coords={"time": grid[: solution.t.size]})
     status = f"{p} particles." if reached else f"diverged at t = {solution.t[-1]:.4g}: take a smaller rate."
     statistics = {"evaluations": float(solution.nfev)}
     return Findings(dataset, reached, status, statistics)

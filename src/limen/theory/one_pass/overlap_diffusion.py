@@ -13,9 +13,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
 from limen.gaussian.keys import stream_keys
+from limen.labelled import labelled
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
@@ -95,7 +95,7 @@ def diffusion(
         jnp.asarray(1.0 / d),
         stream_keys(every, d, "overlap diffusion"),
     )
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "overlap": (("seed", "time", "neuron", "latent"), np.asarray(path.overlap)),
             "gram": (("seed", "time", "neuron", "neuron2"), np.asarray(path.gram)),

@@ -9,10 +9,10 @@ Ornstein–Uhlenbeck process, whose growing amplitude is Gaussian around $m_0$.
 from collections.abc import Sequence
 
 import numpy as np
-import xarray as xr
 from scipy.special import wofz
 
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled
 from limen.method import Method
 from limen.problem import Activation, InputError, OverlapStart, SphericalSGD, TwoLayer
 from limen.problem.rates import is_schedule
@@ -75,7 +75,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int | None = None, seeds: Seq
     def shaped(values: np.ndarray, extra: int = 0) -> np.ndarray:
         return (values if seeds else values[0]).reshape(*(values.shape if seeds else values.shape[1:]), *(1,) * extra)
 
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "overlap": ((*time_dims, "neuron", "latent"), shaped(mean, 2)),
             "excess_risk": (time_dims, shaped(excess)),

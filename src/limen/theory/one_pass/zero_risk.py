@@ -11,8 +11,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
@@ -80,7 +80,7 @@ def zero_risk_probability(
     outcome, risk, stopped, _ = flow_outcomes(population, gram, overlap, second, times, train_second_layer, tolerance)
     counts = [int((outcome == kind).sum()) for kind in (REACHED, TRAPPED, UNDECIDED)]
     a, b = counts[0] + 0.5, runs - counts[0] + 0.5
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "outcome": (("run",), outcome),
             "excess_risk": (("run",), risk),

@@ -11,6 +11,7 @@ import numpy as np
 import xarray as xr
 from scipy.interpolate import CubicSpline
 
+from limen.labelled import labelled
 from limen.method import Findings, Method
 from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
@@ -67,7 +68,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
         variables = {name: value for name, value in variables.items() if not name.startswith("own_gram")}
     groups = neuron_groups(problem)
     coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
-    dataset = xr.Dataset(variables, coords=coords)
+    dataset = labelled(variables, coords=coords)
     status = f"descent of equal neurons in up to {4 * steps} steps, extrapolated; error {worst:.1e}."
     statistics = {"steps": 4.0 * steps, "error": worst}
     if broken is not None:
@@ -107,7 +108,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
         values["gram"][:, single, single] = values["own_gram"][:, single]
         part = found.dataset.train_loss.attrs["error_part"] if ending else 1.0
         parts |= {f"{name}{ending}": part * _read(own, value, grid) for name, value in values.items()}
-    dataset = xr.Dataset({name: (_dims(name), value) for name, value in parts.items()})
+    dataset = labelled({name: (_dims(name), value) for name, value in parts.items()})
     return Findings(dataset, found.ok, found.status)
 
 

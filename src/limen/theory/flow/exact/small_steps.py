@@ -10,21 +10,23 @@ order at every $N$, and most of the error of the paths cancels in the difference
 from typing import Any, NamedTuple
 
 import numpy as np
-import xarray as xr
 from scipy.interpolate import CubicSpline
 
+from limen.labelled import labelled
 from limen.method import Findings, Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
+from limen.theory.descent.conditioned_pass import Points
+from limen.theory.descent.finite_dimension import draw_points
 from limen.theory.descent.solve import conditioned_set
 from limen.theory.flow import solve as gaussian
 from limen.theory.fresh_inputs.population_losses import population_losses
 
 CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
 PATHS, MOST_PATHS, SETS = 8192, 131072, 4
-FEWEST_STEPS = 16
+FEWEST_STEPS = 8
 # Steps times width that a set of paths can carry, and up to which it takes seconds.
 MOST_DIRECTIONS = 640
 WIDEST = 8
@@ -111,7 +113,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
         own = [groups.means(np.diagonal(part, axis1=1, axis2=2)) for part in (found.gram, error.gram)]
         variables |= {"own_gram": (along, own[0]), "own_gram_spread": (along, own[1])}
     coords = {"time": grid, "group_size": ("group", groups.sizes.astype(int))}
-    dataset = xr.Dataset(variables, coords=coords)
+    dataset = labelled(variables, coords=coords)
     statistics = {"steps": 4.0 * steps, "paths": float(paths), "error": worst}
     where = "on the sphere" if problem.algorithm.spherical else "of free neurons"
     status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
@@ -129,12 +131,13 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
 
 def _runs(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int) -> list[list[Trajectory]]:
     """Descent in `steps`, twice and four times as many, each with every set of paths."""
-    return [[_run(problem, grid, steps << level, paths, seed, 4 * steps) for seed in range(SETS)] for level in range(3)]
+    most, sets = 4 * steps * problem.network.width, range(SETS)
+    points = [draw_points(problem, most, paths, [seed], when_met=True) for seed in sets]
+    return [[_run(problem, grid, steps << level, paths, i, points[i]) for i in sets] for level in range(3)]
 
 
-def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int, finest: int) -> Trajectory:
-    """Descent in so many steps, read off at the times asked for; its points are the first of those of `finest`
-    steps."""
+def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int, points: Points) -> Trajectory:
+    """Descent in so many steps, read off at the times asked for."""
     flow = problem.algorithm
     assert problem.samples_per_dim is not None and isinstance(flow, GradientFlow)
     last, k = float(grid[-1]), problem.target.latents
@@ -147,8 +150,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int,
         return regularization.matrix(time), regularization.second_layer(time)
 
     plain = problem.model_copy(update={"algorithm": rule})
-    drawn = problem.network.width * finest
-    run = conditioned_set(plain, steps, paths, seed, penalty if regularization is not None else None, drawn)
+    run = conditioned_set(plain, steps, paths, seed, penalty if regularization is not None else None, points)
     gram = np.einsum("tic,tjc->tij", run.coefficients, run.coefficients)
     own = np.linspace(0.0, last, steps + 1)
     parts = (run.train_loss, run.coefficients[:, :, :k], gram, run.second_layer)

@@ -13,10 +13,10 @@ finite $m$ the second layer starts from $a_0$ and the linear part is seen for $m
 from typing import Any
 
 import numpy as np
-import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.interpolate import make_interp_spline
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.problem.times import time_grid
 from limen.result import Findings
@@ -69,7 +69,7 @@ def adiabatic(h: Any, samples_per_parameter: float, times: Any = None, noise: fl
     # tau^2 e(gamma / tau): gamma / tau moves as at variance 1, at the pace 1.
     solution = solve_ivp(speed, (0.0, grid[-1] or 1e-12), [0.0], "DOP853", t_eval=grid, rtol=1e-10, atol=1e-13)
     gamma = np.minimum(solution.y[0], threshold)
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "gamma": (("time",), scale * gamma),
             "train_loss": (("time",), noise * np.maximum(error(gamma), 0.0)),

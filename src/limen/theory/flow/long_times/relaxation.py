@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from limen.labelled import mean_over_runs
 from limen.problem.spec import InputError
 from limen.result import Findings, Result
 from limen.theory.flow.long_times.ageing_state import NoiseCovariance
@@ -31,8 +32,7 @@ def relaxation_time(result: Findings | Result) -> float:
     """
     if "train_loss" not in result.dataset or "time" not in result.dataset["train_loss"].dims:
         raise InputError("result must have train_loss against time, as limen.flow.solve gives it.")
-    loss = result.dataset["train_loss"]
-    loss = loss.mean([dim for dim in loss.dims if dim != "time"]).values
+    loss = mean_over_runs(result.dataset["train_loss"])
     t = result.dataset["time"].values
     # Rounding and what is constant after interpolation say nothing about the rate.
     alive = loss > FLOOR

@@ -23,6 +23,7 @@ import xarray as xr
 
 from limen.gaussian.eigenspaces import block_sizes
 from limen.gaussian.starts.block_starts import limiting_start
+from limen.labelled import labelled
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
@@ -238,7 +239,7 @@ def _dataset(states: BlockOverlaps, covariance: jax.Array, grid: np.ndarray, d: 
         dims = ("time", "block", *names[name])
         variables[f"block_{name}"] = (dims, np.asarray(getattr(states, name)))
         variables[f"block_{name}_spread"] = (dims, np.asarray(getattr(parts, name)))
-    return xr.Dataset(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
+    return labelled(variables, coords={"time": grid}, attrs={"d": d, "batch": batch})
 
 
 def _summed(state: BlockOverlaps, ones: jax.Array) -> jax.Array:

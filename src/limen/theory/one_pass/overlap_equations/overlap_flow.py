@@ -5,8 +5,8 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import xarray as xr
 
+from limen.labelled import labelled
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import Activation, InputError
@@ -244,7 +244,7 @@ def flow_findings(
     coordinates: dict[str, Any] = {"time": grid}
     if lead and len(labels):
         coordinates[lead] = list(labels)
-    dataset = xr.Dataset(variables, coords=coordinates, attrs=attributes or {})
+    dataset = labelled(variables, coords=coordinates, attrs=attributes or {})
     diverged, enough = np.asarray(path.diverged), np.asarray(path.enough_steps)
     steps = int(np.max(np.asarray(path.steps)))
     ok, status = True, f"integrated in {steps} steps ({solver_of(motion)})."
