@@ -12,6 +12,9 @@ SWITCH = "LIMEN_COMPILATION_CACHE"
 # saad-solla students 1.49 -> .81 s and 6.5 -> 5.9 ms, tanh 2.16 -> 1.20 s and 127 -> 118 ms); results differ by
 # rounding. Only for programs that no other compiled program calls.
 COMPILES_FAST = {"xla_cpu_use_fusion_emitters": False}
+# For loops of many small operations: XLA splits each operation of some thousand numbers over all threads, whatever
+# `--xla_cpu_multi_thread_eigen` says, and the threads' meeting costs more than the operation.
+ONE_THREAD = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 
 def cache_folder() -> str:
