@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
-# Workers share the cores: small matrices are multiplied faster than threads find each other. `NPROC` is the only variable
-# that keeps XLA from splitting single operations over threads. Equinox's own errors would stop jax from caching compiled
-# solves, and limen reads the status itself.
+# Workers share the cores: small matrices are multiplied faster than threads find each other. Only `NPROC` keeps XLA
+# from splitting single operations over threads. Equinox's own errors would stop jax from caching compiled solves, and
+# limen reads the status itself.
 SHARED = {
     "EQX_ON_ERROR": "nan",
     "OMP_NUM_THREADS": "1",
