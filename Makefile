@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 FLAGSHIP := grokking
 PYTHON ?= $(firstword $(foreach python,python3.13 python3.12 python3.11 python3 python,$(shell $(python) -c 'import sys, ensurepip; assert sys.version_info >= (3, 11); print("$(python)")' 2>/dev/null)))
 # One numerical thread per test worker: two workers share two cores instead of fighting for them.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+ONE_THREAD := NPROC=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 help:
 	@echo "make run        install limen and run the flagship experiment"

@@ -19,9 +19,9 @@ SYSTEMS, TOKENS, DIM = 64, 32, 128
 def best_of(count: int, work: Callable[[], object]) -> float:
     seconds = []
     for _ in range(count):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
 
 
@@ -38,17 +38,25 @@ def test_field_of_64_systems_costs_little_more_than_its_products() -> None:
 
     field = jax.jit(lambda x: batched_field(x, jnp.asarray(2.0), IDENTITY, 1, True, None, None))
     moving = jnp.asarray(tokens)
-    field(moving).block_until_ready()
-    assert best_of(40, lambda: field(moving).block_until_ready()) <= 1.5 * best_of(40, parts)
+    ways = {"field": lambda: field(moving).block_until_ready(), "parts": parts}
+    best = dict.fromkeys(ways, np.inf)
+    # In turns, so that both meet the same load; single calls of two milliseconds, some of which nothing interrupts.
+    for _ in range(200):
+        for name, work in ways.items():
+            began = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - began)
+    print({name: f"{1e3 * value:.2f} ms" for name, value in best.items()})
+    assert best["field"] <= 1.5 * best["parts"]
 
 
 def test_phase_diagram_of_900_points() -> None:
     times = np.linspace(1.0, 30.0, 30)
-    start = time.perf_counter()
+    start = time.process_time()
     for beta in np.linspace(0.1, 9.0, 30):
         record = ensemble(SelfAttention(beta=float(beta), tokens=32, dim=128), times, range(64))
         np.asarray(record.clustered_pairs)
-    assert time.perf_counter() - start <= 120.0
+    assert time.process_time() - start <= 120.0
 
 
 def test_staircase_over_seven_decades() -> None:

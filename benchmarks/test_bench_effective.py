@@ -30,7 +30,7 @@ def test_drift_at_one_value_with_4096_samples() -> None:
     dynamics.effective_drift([0.1, 0.9])
     seconds = []
     for overlap in np.linspace(0.2, 0.6, 5):
-        start = time.perf_counter()
+        start = time.process_time()
         dynamics.effective_drift([overlap, 0.8])
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) <= 0.5

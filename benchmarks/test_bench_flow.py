@@ -75,9 +75,9 @@ def test_cost_grows_like_a_power_of_the_logarithm_of_time(benchmark):
 
     def run():
         for until in (1e2, 1e4, 1e6):
-            began = time.perf_counter()
+            began = time.process_time()
             limen.flow.solve(noise, [until])
-            seconds[until] = time.perf_counter() - began
+            seconds[until] = time.process_time() - began
 
     benchmark.pedantic(run, rounds=1)
     benchmark.extra_info.update({f"t = {until:g}": value for until, value in seconds.items()})

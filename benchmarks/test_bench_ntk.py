@@ -14,9 +14,9 @@ def best_of_five(work: Callable[[], object]) -> float:
     work()
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
 
 

@@ -15,9 +15,9 @@ ATOMS = 50
 def best_of_five(work: Callable[[], object]) -> float:
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     return min(seconds)
 
 

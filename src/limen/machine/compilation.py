@@ -15,6 +15,9 @@ COMPILES_FAST = {"xla_cpu_use_fusion_emitters": False}
 # Without LLVM's optimisations as well, for programs that run once for milliseconds. The covariance of four students'
 # overlaps compiles in .68 instead of 1.53 s and runs in 12 instead of 9 ms.
 RUNS_ONCE = COMPILES_FAST | {"xla_backend_optimization_level": 0}
+# For loops of many small operations: XLA splits each operation of some thousand numbers over all threads, whatever
+# `--xla_cpu_multi_thread_eigen` says, and the threads' meeting costs more than the operation.
+ONE_THREAD = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 
 def cache_folder() -> str:

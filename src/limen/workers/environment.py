@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 
-# Workers share the cores: small matrices are multiplied faster than threads find each other. Equinox's own errors would
-# stop jax from caching compiled solves, and limen reads the status itself.
+# Workers share the cores: small matrices are multiplied faster than threads find each other. Only `NPROC` keeps XLA
+# from splitting single operations over threads. Equinox's own errors would stop jax from caching compiled solves, and
+# limen reads the status itself.
 SHARED = {
     "EQX_ON_ERROR": "nan",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
+    "NPROC": "1",
 }
 # The page starts several at once.
 _one_at_a_time = threading.Lock()

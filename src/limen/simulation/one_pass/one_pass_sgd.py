@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.gaussian.bulk_normals import bulk_normals
 from limen.gaussian.eigenspaces import block_sizes, coordinate_variances
 from limen.gaussian.keys import stream_key
 from limen.gaussian.starts.block_starts import spectral_weights
@@ -183,7 +184,8 @@ def _train(
     def inputs_after(done: jax.Array, key: jax.Array) -> jax.Array:
         if rows is not None:
             return jax.lax.dynamic_slice_in_dim(rows, done * batch, block * batch).reshape(block, batch, d)
-        x = draw_inputs(key, (block, batch, d), law)
+        shape = (block, batch, d)
+        x = bulk_normals(key, shape) if law == "gaussian" else draw_inputs(key, shape, law)
         return x if deviations is None else x * deviations
 
     def run_block(carry: Carry, left: jax.Array) -> tuple[Carry, jax.Array]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from limen.machine.compilation import COMPILES_FAST
+from limen.machine.compilation import COMPILES_FAST, ONE_THREAD
 from limen.problem.rates import RateSchedule, is_schedule, rate_function, rate_label
 from limen.problem.spec import InputError
 from limen.theory.one_pass.overlap_equations.dormand_prince import MOST_STEPS, integrated
@@ -167,7 +167,7 @@ def _stiff_trajectory(
 integrate_one = eqx.filter_jit(integrate, compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
 
 
-@eqx.filter_jit(compiler_options=COMPILES_FAST)  # pyright: ignore[reportCallIssue]
+@eqx.filter_jit(compiler_options=COMPILES_FAST | ONE_THREAD)  # pyright: ignore[reportCallIssue]
 def integrate_many(
     population: Population,
     starts: Overlaps,
