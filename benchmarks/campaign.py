@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax
 from random_problems import Draw, draw
 from witnesses import BLOCK, PLANTED, NotOkError, Witnesses, trained
 
@@ -175,6 +176,8 @@ def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: 
     """Runs draws `first`..`first + count - 1`, prints what is worth knowing as it goes, and appends it to `lines`."""
     outcomes = []
     for number in range(first, first + count):
+        # Compiled programs of hundreds of problems are more maps of memory than a process may have.
+        jax.clear_caches()
         given = draw(seed, number)
         outcome = replace(judged(given), number=number)
         outcomes.append(outcome)
