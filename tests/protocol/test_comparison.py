@@ -451,6 +451,24 @@ def test_runs_that_diverge_are_an_outcome_of_their_own():
     assert outcome_interval(1, 300)[1] == pytest.approx(0.0245, abs=5e-4)
 
 
+def lost_at_two_sizes(at_200: int, at_400: int) -> Comparison:
+    found = []
+    for seed, d, count in ((20, 200, at_200), (21, 400, at_400)):
+        values = runs(np.random.default_rng(seed), 600, spread=0.01)
+        values[:count, 30:] = np.inf
+        found.append(simulation(values, d))
+    return compare(theory(curve()), found)
+
+
+def test_runs_that_diverge_at_small_sizes_only_are_no_disagreement():
+    """Of 600 runs each 60 and 25 lost: the limit of the fit is -1.7(2.0)%. As many or more at the larger size stay."""
+    falling = lost_at_two_sizes(60, 25)
+    assert falling.verdict == "cannot tell" and "they are fewer at larger sizes" in falling.sentence
+    for at_200, at_400 in ((40, 40), (15, 40)):
+        assert lost_at_two_sizes(at_200, at_400).verdict == "disagrees"
+    assert lost_at_two_sizes(20, 1).verdict == "agrees"
+
+
 def test_runs_that_diverge_do_not_hide_an_error():
     values = runs(np.random.default_rng(19), 300, spread=0.01)
     values[0, 30:] = np.nan

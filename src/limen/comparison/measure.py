@@ -15,13 +15,14 @@ OWN_ERRORS = 2.576
 
 @dataclass(frozen=True)
 class Measured:
-    """A variable at its points, flattened; all are parts of its range `scale`.
+    r"""A variable at its points, flattened; all are parts of its range `scale`.
 
     `deviation` is simulation minus theory, averaged over seeds, `error` its standard error; `band` the half-width of
     its simultaneous 99% band, of which `own` is the theory's own error; `conditional` that band for the predictions
     that these seeds have, where the theory is made seed by seed; `allowance` the part that falls with size as the
     power `order`, `may_vanish` the points where all of it may. `diverged` are the points where both witnesses left the
-    finite numbers, `broken` says who alone did, and at which point first.
+    finite numbers, `broken` says who alone did, and at which point first. `lost` runs did where the theory does not;
+    `loss_may_vanish` says whether, by several sizes, none may at $d\to\infty$.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Measured:
     diverged: np.ndarray
     broken: tuple[str, int] | None = None
     lost: int = 0
+    loss_may_vanish: bool = False
 
     def place(self, at: int) -> dict[str, float]:
         """Coordinates of a point."""

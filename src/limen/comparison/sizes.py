@@ -35,7 +35,23 @@ def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
         for name in ("band", "conditional")
     )
     seeds, falling = min(one.seeds for one in measured), may_vanish(np.asarray(sizes, float), means, errors, last.order)
-    return replace(last, band=band, conditional=conditional, allowance=allowance, may_vanish=falling, seeds=seeds)
+    found = replace(last, band=band, conditional=conditional, allowance=allowance, may_vanish=falling, seeds=seeds)
+    return replace(found, loss_may_vanish=loss_may_vanish(measured, np.asarray(sizes, float)))
+
+
+def loss_may_vanish(measured: Sequence[Measured], sizes: np.ndarray) -> bool:
+    """Whether the part of runs that leave the finite numbers falls with size so that none may be left: the limit of its
+    fit is not above nothing (99%). Rare divergence falls faster than any power, and its fit is then below nothing."""
+    if not _tell_apart(sizes):
+        return False
+    lost = np.array([[one.lost] for one in measured], dtype=float)
+    runs = lost + np.array([[one.seeds] for one in measured])
+    part = lost / runs
+    # With one run more on both sides: where none was lost there is still doubt.
+    even = (lost + 1.0) / (runs + 2.0)
+    weights = _fit(sizes, measured[-1].order)[0]
+    error = np.sqrt(((weights**2) * even * (1.0 - even) / runs).sum())
+    return bool((weights * part).sum() <= LIMIT_SHOWN * error)
 
 
 def finite_size_part(

@@ -129,9 +129,9 @@ def _judge_variable(measured: Measured, resolution: float, tolerance: float) -> 
     if not excess[at] > resolution:
         at, band = int(within.argmax()), measured.band
         verdict = "agrees" if within[at] < tolerance else "cannot tell"
-    if least > resolution:
+    if least > resolution and not measured.loss_may_vanish:
         verdict = "disagrees"
-    elif verdict == "agrees" and most >= tolerance:
+    elif verdict == "agrees" and (least > resolution or most >= tolerance):
         verdict = "cannot tell"
     return VariableComparison(
         name,
@@ -170,7 +170,7 @@ def _sentence(
     lost = max((v.measured for v in variables), key=lambda measured: measured.lost)
     runs = f"{lost.lost} of {lost.lost + lost.seeds} runs"
     left = f" {runs} left the finite numbers, where the theory does not, and stand apart." if lost.lost else ""
-    if lost_part(lost)[0] > resolution:
+    if lost_part(lost)[0] > resolution and not lost.loss_may_vanish:
         return (
             f"{before}Theory disagrees with simulation at {where}: {lost.name} of {runs} is not finite, and that of "
             f"the theory is."
@@ -183,10 +183,12 @@ def _sentence(
     if verdict == "cannot tell":
         worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
         if worst.within < tolerance:
-            return (
-                f"{before}Cannot tell: {lost.name} of {runs} is not finite, and that of the theory is; more seeds "
-                f"would tell how often."
+            decides = (
+                "they are fewer at larger sizes: take one"
+                if lost.loss_may_vanish
+                else "more seeds would tell how often"
             )
+            return f"{before}Cannot tell: {lost.name} of {runs} is not finite, and that of the theory is; {decides}."
         return before + _indecision(worst, seeds, resolution, tolerance) + left
     worst = max(variables, key=lambda v: v.within)
     taken = max(v.allowance for v in variables)
