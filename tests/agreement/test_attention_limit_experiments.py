@@ -77,13 +77,13 @@ def test_attracting_points_of_clusters_are_the_clusters():
 @pytest.fixture(scope="module")
 def mean_field():
     experiment = AttentionMeanField(tokens=128, horizon=2.0)
-    return experiment, experiment.theory(), merge([experiment.simulate(seed) for seed in range(16)])
+    return experiment, experiment.theory(), merge([experiment.simulate(seed) for seed in range(48)])
 
 
 def test_stratified_tokens_follow_the_mean_field_and_no_other(mean_field):
     experiment, theory, simulation = mean_field
     comparison = experiment.compare(theory, simulation)
-    # Modes of 128 tokens at 16 seeds: what is below 22% (1% and twice the band) is not seen.
+    # Modes of 128 tokens, which vary much: what is below 22% is not asked for. 48 seeds see the twins over both sizes.
     assert comparison.judged(tolerance=0.22).verdict == "agrees", comparison
     assert comparison["mean_height"].verdict == "agrees", comparison
     sharper = experiment.model_copy(update={"beta": 1.1 * experiment.beta}).theory()

@@ -112,7 +112,7 @@ def test_two_neurons_find_two_hard_directions_as_often_as_predicted():
     fluctuation of the sample the part that learns is too small."""
     given = {"sizes": (40.0, 80.0), "steps": 20, "samples_per_dim": (4.0, 14.0), "runs": 128, "target": "z1*z2"}
     pair = LearningTransition(width=2, step=2.4, **given)
-    runs = merge([pair.simulate(seed) for seed in range(80)])
+    runs = merge([pair.simulate(seed) for seed in range(240)])
     comparison = pair.compare(pair.theory(), runs)
     assert comparison.verdict != "disagrees", str(comparison)
     assert pair.compare(with_luck(0.0, pair), runs).verdict == "disagrees"

@@ -10,8 +10,6 @@ from limen.theory.descent.conditioned_pass import Points, Sampling
 from limen.theory.descent.finite_dimension import draw_points
 
 STEPS, PATHS, SETS = 6, 32768, 8
-# Planted errors are several per cent: fewer points show them.
-FEW_SETS = 2
 # Overlaps stay below some 1e-2: what is not linear is of the order of their square.
 START, LUCK = 1e-3, 1e-5
 CLOSE = 0.01
@@ -88,7 +86,7 @@ def test_small_overlaps_obey_the_linear_law(case):
 
 def test_a_fluctuation_that_is_two_per_cent_too_large_is_seen(case):
     problem, variance, _ = case
-    assert farthest(recovered(problem, FEW_SETS, 1.02)[0], variance) > CLOSE
+    assert farthest(recovered(problem, SETS, 1.02)[0], variance) > CLOSE
 
 
 @pytest.fixture
@@ -112,6 +110,6 @@ def stronger(monkeypatch) -> None:
 
 def test_a_response_that_is_two_per_cent_too_large_is_seen(case, stronger):
     problem, variance, amplification = case
-    found = recovered(problem, FEW_SETS, 1.0 / 1.02)
+    found = recovered(problem, SETS, 1.0 / 1.02)
     assert farthest(found[0], variance) > CLOSE
     assert farthest(found[1], amplification) > CLOSE
