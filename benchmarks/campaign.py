@@ -6,10 +6,11 @@ Every draw depends on the seed and its number alone, and every problem is treate
 2d, grow by blocks of 16 seeds. The first block compiles, the second is timed; both tell the spread, and with it the
 number of seeds for a band of 1.5% of the range, as far as 10 s of processor time go; where the band is still above 2.5%
 then, seeds are added until it is not, as far as 30 s go. Bands alone are looked at, never deviations, and nothing is
-thrown away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Theory, and a theory whose time or learning
-rate is a tenth too large, are compared with the same trainings. For every *disagrees* a smaller problem that still
-disagrees is looked for and printed. With `--lines FILE` every outcome is appended to a file as it comes; `--table FILE`
-makes the table of such a file. `tests/agreement/test_campaign.py` checks draws and table.
+thrown away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Three theories are compared with the same
+trainings: the right one, one whose time or learning rate is a tenth too large, and one in which every variable grows
+from its start by a tenth too much. For every *disagrees* a smaller problem that still disagrees is looked for and
+printed. With `--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the table of such a
+file. `tests/agreement/test_campaign.py` checks draws and table.
 """
 
 import argparse
@@ -22,10 +23,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 from random_problems import Draw, draw
 from witnesses import BLOCK, PLANTED, NotOkError, Witnesses, trained
 
 import limen
+from limen.comparison.measure import variable_range
 from limen.problem.spec import InputError
 
 # Half-widths wanted, part of the range, and the processor time in seconds that blocks beyond the second may take.
@@ -38,7 +41,8 @@ VISIBLE = 0.04
 @dataclass(frozen=True)
 class Outcome:
     """What became of a draw: a verdict, `both diverge`, `refused` with the reason, `not ok` with the status, `hang` or
-    `crash`; and the verdict on the planted theory, where there was one, with how far the error moved the prediction."""
+    `crash`; and the verdicts on the two planted theories, where there were some: `planted` (rate or time) with how far
+    the error moved the prediction, and `grown` (growth)."""
 
     kind: str
     verdict: str
@@ -48,6 +52,7 @@ class Outcome:
     planted: str = ""
     moved: float = 0.0
     number: int = -1
+    grown: str = ""
 
 
 def watched(theory: Any, run: Any) -> list[str]:
@@ -89,18 +94,26 @@ def seeds_for(wanted: float, found: Witnesses, names: list[str]) -> float:
     return found.seeds * min(band / wanted, 100.0) ** 2
 
 
-def moved_by(wrong: Any, right: Any, names: list[str]) -> float:
-    """The largest difference of two predictions, part of a variable's range; of means over seeds where they are
-    paired."""
+def moved_by(wrong: Any, right: Any, run: Any, names: list[str]) -> float:
+    """The largest difference of two predictions, part of the range that the comparison uses: of means over seeds where
+    they are paired, with and without the signs of the right ones."""
     parts = []
     for name in names:
-        one, other = (
-            part.mean("seed") if "seed" in part.dims else part for part in (wrong.dataset[name], right.dataset[name])
-        )
-        low, high = float(other.min()), float(other.max())
-        span = high - low if high - low > 0.02 * max(abs(low), abs(high)) else max(abs(low), abs(high))
-        parts.append(float(abs(one - other).max()) / (span or 1.0))
+        other = right.dataset[name]
+        off = wrong.dataset[name] - other
+        means = [off.mean("seed"), (np.sign(other) * off).mean("seed")] if "seed" in off.dims else [off]
+        parts.append(max(float(abs(mean).max()) for mean in means) / variable_range(other, run.dataset[name]))
     return max(parts)
+
+
+def grown_theory(right: Any, names: list[str], factor: float) -> Any:
+    """The theory with every named variable as far from its first value as `factor` says, 1 being right."""
+    made = {}
+    for name in names:
+        part = right.dataset[name]
+        begin = part.isel(time=0, drop=True) if "time" in part.dims else 0.0 * part
+        made[name] = (begin + factor * (part - begin)).transpose(*part.dims).assign_attrs(part.attrs)
+    return replace(right, dataset=right.dataset.assign(made))
 
 
 def diverges(given: Draw) -> bool:
@@ -116,9 +129,9 @@ def judged(given: Draw, planted: float = PLANTED, quick: bool = False) -> Outcom
     """The outcome of one draw, and what becomes of a theory that is `planted` times too fast (1: none is made)."""
     began, count = time.process_time(), 0
 
-    def done(verdict: str, sentence: str, twin: str = "", moved: float = 0.0) -> Outcome:
+    def done(verdict: str, sentence: str, **twins: Any) -> Outcome:
         kind = type(getattr(given.problem, "algorithm", given.problem)).__name__
-        return Outcome(kind, verdict, sentence, time.process_time() - began, count, twin, moved)
+        return Outcome(kind, verdict, sentence, time.process_time() - began, count, **twins)
 
     try:
         try:
@@ -129,11 +142,13 @@ def judged(given: Draw, planted: float = PLANTED, quick: bool = False) -> Outcom
             raise
         count = found.seeds
         right, wrong, runs = found.together()
-        verdict, twin, moved = limen.compare(right, runs, names), "", 0.0
+        verdict, twins = limen.compare(right, runs, names), {}
+        if planted != 1.0:
+            twins["grown"] = limen.compare([grown_theory(one, names, planted) for one in right], runs, names).verdict
         if wrong is not None:
-            twin = limen.compare(wrong, runs, names).verdict
-            moved = moved_by(wrong[-1], right[-1], names)
-        return done(verdict.verdict, verdict.sentence, twin, moved)
+            twins["planted"] = limen.compare(wrong, runs, names).verdict
+            twins["moved"] = moved_by(wrong[-1], right[-1], runs[-1], names)
+        return done(verdict.verdict, verdict.sentence, **twins)
     except InputError as error:
         return done("refused", str(error))
     except NotOkError as error:
@@ -184,7 +199,8 @@ def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: 
         if lines is not None:
             with open(lines, "a") as file:
                 file.write(json.dumps(vars(outcome)) + "\n")
-        head = f"{number:4d} {outcome.kind:16s} {outcome.verdict:12s} planted {outcome.planted or '-':12s}"
+        twins = f"planted {outcome.planted or '-':12s} grown {outcome.grown or '-':12s}"
+        head = f"{number:4d} {outcome.kind:16s} {outcome.verdict:12s} {twins}"
         print(f"{head} {outcome.seconds:5.1f} s {outcome.seeds:4d} seeds  {outcome.sentence[:160]}", flush=True)
         if outcome.verdict in ("disagrees", "crash", "hang", "not ok"):
             small = shrunk(given, outcome.verdict) if shrink and outcome.verdict == "disagrees" else given
@@ -194,12 +210,11 @@ def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: 
 
 def table(outcomes: list[Outcome]) -> str:
     """Counts of verdicts, planted and not, and reasons of refusals, in Markdown."""
-    right, wrong = Counter(one.verdict for one in outcomes), Counter(one.planted for one in outcomes if one.planted)
-    judged_ = sum(wrong.values())
-    lines = ["| outcome | problems | part | with a tenth planted |", "|---|---|---|---|"]
-    for name in sorted({*right, *wrong}, key=lambda name: -right[name]):
-        planted = f"{wrong[name]} ({wrong[name] / judged_:.0%})" if wrong[name] else ""
-        lines.append(f"| {name} | {right[name]} | {right[name] / len(outcomes):.0%} | {planted} |")
+    counts = [Counter(getattr(one, name) for one in outcomes) for name in ("verdict", "planted", "grown")]
+    lines = ["| outcome | problems | rate or time planted | growth planted |", "|---|---|---|---|"]
+    for name in sorted({*counts[0], *counts[1], *counts[2]} - {""}, key=lambda name: -counts[0][name]):
+        parts = (f"{one[name]} ({one[name] / (one.total() - one['']):.0%})" if one[name] else "" for one in counts)
+        lines.append(f"| {name} | {' | '.join(parts)} |")
     seen = [one for one in outcomes if one.planted and one.moved > VISIBLE]
     caught = sum(one.planted == "disagrees" for one in seen)
     if seen:

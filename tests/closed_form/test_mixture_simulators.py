@@ -21,7 +21,7 @@ from limen.simulation.effective.mixture_steps import (
     xor_chain_step,
     xor_step,
 )
-from limen.simulation.effective.mixture_training import rates_of, recorded_steps
+from limen.simulation.effective.mixture_training import nearest_steps, rates_of
 from limen.simulation.effective.xor_alignment import measure_network
 from limen.simulation.effective.xor_networks import train_networks
 from limen.simulation.generators import numpy_generator
@@ -88,7 +88,7 @@ def test_a_step_descends_the_stated_loss(problem):
 
 def test_time_counts_steps_by_their_constant():
     """t = steps c/d."""
-    assert recorded_steps(XorMixture(2, 4.0, 0.1, 2.0), np.array([0.0, 3.0]), 16).tolist() == [0, 24]
+    assert nearest_steps(XorMixture(2, 4.0, 0.1, 2.0), np.array([0.0, 3.0]), 16).tolist() == [0, 24]
 
 
 @pytest.mark.slow

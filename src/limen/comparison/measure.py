@@ -17,6 +17,10 @@ OWN_ERRORS = 2.576
 class Measured:
     r"""A variable at its points, flattened; all are parts of its range `scale`.
 
+    Where the theory is made seed by seed every point stands twice: first as it is, then with the differences turned by
+    the sign of their predictions, where these have both signs. A factor that a theory is wrong by moves its seeds up
+    and down alike about a symmetric start, and only the turned mean sees it.
+
     `deviation` is simulation minus theory, averaged over seeds, `error` its standard error; `band` the half-width of
     its simultaneous 99% band, of which `own` is the theory's own error; `conditional` that band for the predictions
     that these seeds have, where the theory is made seed by seed; `allowance` the part that falls with size as the
@@ -44,7 +48,15 @@ class Measured:
 
     def place(self, at: int) -> dict[str, float]:
         """Coordinates of a point."""
-        return _place(self.variable, at)
+        return _place(self.variable, at % self._points)
+
+    def turned(self, at: int) -> bool:
+        """Whether a point is one of differences turned by the sign of their predictions."""
+        return at >= self._points
+
+    @property
+    def _points(self) -> int:
+        return self.variable.isel(seed=0).size
 
 
 def measure(name: str, pair: Pair) -> Measured:
@@ -53,10 +65,12 @@ def measure(name: str, pair: Pair) -> Measured:
     theory, simulation = (result.dataset[name] for result in pair)
     scale = variable_range(theory, simulation)
     order = float(pair[0].dataset.attrs.get("finite_size_order", 1.0))
-    differences = _rows(name, pair)[0] / scale
+    differences, values = (_with_turned(name, pair, part) for part in _rows(name, pair))
+    differences = differences / scale
     seeds, points = differences.shape
     zero, unknown = np.zeros(points), np.full(points, np.nan)
     broken, both = _not_finite(pair, name)
+    both = np.resize(both, points)
 
     def found(
         deviation: np.ndarray, error: np.ndarray, band: np.ndarray, conditional: np.ndarray, own: np.ndarray
@@ -70,8 +84,8 @@ def measure(name: str, pair: Pair) -> Measured:
     mean = differences.mean(axis=0)
     if seeds < FEWEST_SEEDS:
         return found(mean, unknown, unknown, unknown, zero)
-    own = np.where(both, 0.0, OWN_ERRORS * _own_error(name, pair) / scale)
-    band, conditional = (np.where(both, 0.0, width) for width in _bands(name, pair, differences, scale))
+    own = np.where(both, 0.0, OWN_ERRORS * np.resize(_own_error(name, pair), points) / scale)
+    band, conditional = (np.where(both, 0.0, width) for width in _bands(name, pair, differences, values, scale))
     return found(mean, differences.std(axis=0, ddof=1) / np.sqrt(seeds), band + own, conditional + own, own)
 
 
@@ -103,19 +117,34 @@ def _rows(name: str, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
     return rows, simulation.transpose("seed", *order).values.reshape(count, -1)
 
 
-def _bands(name: str, pair: Pair, scaled: np.ndarray, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def _with_turned(name: str, pair: Pair, rows: np.ndarray) -> np.ndarray:
+    """Rows (seed, point) as they are, and beside them, where the theory is made seed by seed, turned by the sign of
+    the prediction at the points where predictions have both signs."""
+    theory, simulation = (result.dataset[name] for result in pair)
+    if "seed" not in theory.dims:
+        return rows
+    predictions = (theory + 0.0 * simulation).transpose("seed", *(dim for dim in simulation.dims if dim != "seed"))
+    signs = np.sign(np.nan_to_num(predictions.values.reshape(rows.shape)))
+    symmetric = (signs.min(axis=0) < 0.0) & (signs.max(axis=0) > 0.0)
+    return np.concatenate([rows, np.where(symmetric, signs, 1.0) * rows], axis=1)
+
+
+def _bands(
+    name: str, pair: Pair, scaled: np.ndarray, values: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
     r"""The band of the mean over all seeds there are, and of that over these, whose predictions are known.
 
     They differ where a theory made seed by seed is wrong by a factor: its differences then vary as its predictions do,
     and that variation is no doubt about the mean over the seeds that were run.
     """
-    values = _rows(name, pair)[1]
-    spread = _along(name, pair, "spread") / scale
+    spread = np.resize(_along(name, pair, "spread") / scale, scaled.shape[1])
     band = simultaneous_band(scaled, spread)
     mean = scaled.mean(axis=0)
-    trials = _trials(name, pair, values)
+    plain = _rows(name, pair)[1]
+    trials = _trials(name, pair, plain)
     if trials:
-        exact = outcome_band(values, trials, mean * scale) / scale
+        # Parts of outcomes have one sign: what is turned stands there a second time.
+        exact = np.resize(outcome_band(plain, trials, mean[: plain.shape[1]] * scale) / scale, mean.size)
         # Outcomes of one seed that depend on each other (several starts on one sample) vary more than independent ones.
         widest = np.maximum(exact, band) if trials > 1 else exact
         return widest, widest

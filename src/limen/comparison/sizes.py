@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy import special
 
 from limen.comparison.measure import FEWEST_SEEDS, Measured
 from limen.problem.spec import InputError
@@ -12,6 +13,8 @@ from limen.problem.spec import InputError
 SHOWN = 2.0
 # Nor is a limit within so many of nothing shown to be wrong: 99% of a normal law.
 LIMIT_SHOWN = 2.576
+# The slowest fall that next orders may make of a power of the size.
+SLOWEST, POWERS = 0.5, 11
 
 
 def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
@@ -69,8 +72,7 @@ def finite_size_part(
     if not _tell_apart(sizes):
         return np.zeros(means.shape[1]), weights
     small, slope_weights = sizes**-order, _fit(sizes, order)[1]
-    slope = (slope_weights * means).sum(axis=0)
-    error = np.sqrt(((slope_weights * errors) ** 2).sum(axis=0))
+    slope, error = _estimate(slope_weights, means, errors)
     with np.errstate(divide="ignore", invalid="ignore"):
         shown = np.where(slope != 0.0, 1.0 - (SHOWN * error / slope) ** 2, 0.0)
     part = np.maximum(shown, 0.0) * (np.sign(slope) == np.sign(means[-1])) * small[-1]
@@ -79,12 +81,30 @@ def finite_size_part(
 
 def may_vanish(sizes: np.ndarray, means: np.ndarray, errors: np.ndarray, order: float) -> np.ndarray:
     r"""Points (point,) whose deviation is no evidence against a limit: $b$ of the fit $b+Ad^{-q}$ may be nothing
-    (99%), though the slope itself may be too uncertain to be allowed."""
+    (99%), though the slope itself may be too uncertain to be allowed.
+
+    Where the data show that a deviation falls ($A$ of its sign, 99%), next orders in $1/d$ may make the fall slower
+    than $d^{-q}$: it is no evidence then if $Ad^{-p}$ alone, with a power $\tfrac12\le p\le q$, goes through the
+    deviations of all sizes ($\chi^2$, 99%).
+    """
     if not _tell_apart(sizes):
         return np.zeros(means.shape[1], dtype=bool)
-    limit_weights = _fit(sizes, order)[0]
-    limit = (limit_weights * means).sum(axis=0)
-    return np.abs(limit) <= LIMIT_SHOWN * np.sqrt(((limit_weights * errors) ** 2).sum(axis=0))
+    (limit, error), (slope, slope_error) = (_estimate(part, means, errors) for part in _fit(sizes, order))
+    falls = slope * np.sign(means[-1]) > LIMIT_SHOWN * slope_error
+    misfit = np.min([_misfit(sizes**-power, means, errors) for power in np.linspace(SLOWEST, order, POWERS)], axis=0)
+    return (np.abs(limit) <= LIMIT_SHOWN * error) | (falls & (misfit <= special.chdtri(sizes.size - 1, 0.01)))
+
+
+def _misfit(shape: np.ndarray, means: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    r"""$\chi^2$ (point,) of mean deviations (size, point) about the best multiple of a shape (size,)."""
+    weights = np.maximum(errors, 1e-300) ** -2.0
+    best = (weights * shape[:, None] * means).sum(axis=0) / (weights * shape[:, None] ** 2).sum(axis=0)
+    return (weights * (means - best * shape[:, None]) ** 2).sum(axis=0)
+
+
+def _estimate(weights: np.ndarray, means: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A combination of mean deviations (size, point) and its standard error."""
+    return (weights * means).sum(axis=0), np.sqrt(((weights * errors) ** 2).sum(axis=0))
 
 
 def _tell_apart(sizes: np.ndarray) -> bool:

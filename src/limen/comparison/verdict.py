@@ -21,8 +21,8 @@ class VariableComparison:
     """One variable; all numbers are parts of its range.
 
     `deviation`, `band` (where it disagrees the conditional one) and `allowance` stand at the point that decided
-    (`where`); `within` is the largest deviation that band and allowance leave possible, over all points. `measured` has
-    every point.
+    (`where`; `turned` says whether with differences turned by the sign of their predictions); `within` is the largest
+    deviation that band and allowance leave possible, over all points. `measured` has every point.
     """
 
     name: str
@@ -33,6 +33,12 @@ class VariableComparison:
     verdict: Verdict
     where: dict[str, float]
     measured: Measured = field(repr=False, compare=False)
+    turned: bool = False
+
+    @property
+    def words(self) -> str:
+        """What is off: the variable, or its part along the predictions."""
+        return f"{self.name} along the sign of its prediction" if self.turned else self.name
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Comparison:
             "variables": {
                 v.name: {
                     "deviation": _number(v.deviation), "band": _number(v.band), "allowance": _number(v.allowance),
-                    "within": _number(v.within), "verdict": v.verdict, "where": v.where,
+                    "within": _number(v.within), "verdict": v.verdict, "where": v.where, "turned": v.turned,
                 }
                 for v in self.variables
             },
@@ -129,9 +135,10 @@ def _judge_variable(measured: Measured, resolution: float, tolerance: float) -> 
     if not excess[at] > resolution:
         at, band = int(within.argmax()), measured.band
         verdict = "agrees" if within[at] < tolerance else "cannot tell"
-    if least > resolution and not measured.loss_may_vanish:
-        verdict = "disagrees"
-    elif verdict == "agrees" and (least > resolution or most >= tolerance):
+    if least > resolution:
+        # Runs that are left beside lost ones are a choice among runs: their mean is no evidence either.
+        verdict = "cannot tell" if measured.loss_may_vanish else "disagrees"
+    elif verdict == "agrees" and most >= tolerance:
         verdict = "cannot tell"
     return VariableComparison(
         name,
@@ -142,6 +149,7 @@ def _judge_variable(measured: Measured, resolution: float, tolerance: float) -> 
         verdict,
         measured.place(at),
         measured,
+        measured.turned(at),
     )
 
 
@@ -182,7 +190,7 @@ def _sentence(
         return f"{before}Cannot tell: {few}{left}"
     if verdict == "cannot tell":
         worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
-        if worst.within < tolerance:
+        if worst.within < tolerance or lost_part(lost)[0] > resolution:
             decides = (
                 "they are fewer at larger sizes: take one"
                 if lost.loss_may_vanish
@@ -211,7 +219,7 @@ def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
     place = _place_words(wrong.where)
     allowed = f" and {wrong.allowance:.1%} fall with size" if wrong.allowance > 0.0 else ""
     return (
-        f"Theory disagrees with simulation at {where}: {wrong.name} is off by {wrong.deviation:.1%} of its range"
+        f"Theory disagrees with simulation at {where}: {wrong.words} is off by {wrong.deviation:.1%} of its range"
         f"{f' at {place}' if place else ''}, where the 99% band is {_percent(wrong.band)}{allowed}."
     )
 
@@ -220,7 +228,7 @@ def _indecision(worst: VariableComparison, seeds: int, resolution: float, tolera
     """Why it is open, and how many seeds, or what else, would decide."""
     measured = worst.measured
     open_ = (
-        f"Cannot tell: {worst.name} is off by {worst.deviation:.1%} of its range with a 99% band of "
+        f"Cannot tell: {worst.words} is off by {worst.deviation:.1%} of its range with a 99% band of "
         f"{_percent(worst.band)} from {seeds} seeds, and {tolerance:.1%} is asked for"
     )
     if measured.own.max() >= tolerance:

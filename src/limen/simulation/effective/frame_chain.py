@@ -19,7 +19,7 @@ import numpy as np
 from limen.gaussian.keys import stream_key
 from limen.precision import in_double
 from limen.problem import InputError, MultiIndex
-from limen.simulation.effective.recorded_runs import steps_of
+from limen.simulation.effective.recorded_runs import recorded_steps
 
 
 @in_double
@@ -28,19 +28,19 @@ def chain_lengths(problem: MultiIndex, times: np.ndarray, d: int, seed: int, run
     k = problem.directions
     if d <= 2 * k:
         raise InputError(f"d must be above {2 * k}, twice the directions, got {d}.")
-    steps = steps_of(problem.step, times, d)
+    steps = recorded_steps(problem.step, times, d)
     key = stream_key(seed, d, "frame chain")
     start = jax.random.normal(jax.random.fold_in(key, 0), (runs, k, d))
     frames = np.linalg.qr(np.swapaxes(np.asarray(start), 1, 2))[0][:, :k]
     state = jnp.asarray(np.swapaxes(frames, 1, 2))
     advance = _chain(problem.target.function, problem.loss.slope, k)
     found, taken = [], 0
-    for step in steps:
+    for step in steps.whole:
         if step > taken:
             state = advance(state, key, taken, int(step), d, problem.step / d, problem.target.noise**0.5)
             taken = int(step)
         found.append(np.sqrt(np.sum(np.asarray(state) ** 2, axis=(1, 2)) / k))
-    return np.stack(found, axis=1)
+    return steps.at_times(np.stack(found, axis=1), axis=1)
 
 
 @lru_cache(maxsize=64)

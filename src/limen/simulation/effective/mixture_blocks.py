@@ -16,7 +16,7 @@ from limen.precision import in_double
 from limen.problem import GaussianMixture, InputError, OverlapStart, XorMixture
 from limen.problem.times import time_grid
 from limen.result import Findings
-from limen.simulation.effective.mixture_training import Mixture, draw_clouds, recorded_steps, start_of, trained_weights
+from limen.simulation.effective.mixture_training import Mixture, draw_clouds, nearest_steps, start_of, trained_weights
 from limen.simulation.generators import numpy_generator
 from limen.simulation.spectra.spectrum import bottom_eigenspace, top_eigenspace, weighted_gram
 
@@ -176,7 +176,7 @@ def _along_training(
             f"test_samples_per_dim must give between 1 and {int(MOST_NUMBERS // d)} samples at d = {d}, got {count}."
         )
     values, aligned = np.empty((len(chosen), len(grid), ranks)), np.empty((len(chosen), len(grid)))
-    steps = recorded_steps(problem, grid, d)
+    steps = nearest_steps(problem, grid, d)
     for s, seed in enumerate(progress(chosen)):
         begin = start_of(problem, d, seed, start, second_layer)
         rows, second = trained_weights(problem, begin, d, seed, steps)

@@ -9,7 +9,7 @@ from limen.precision import in_double
 from limen.problem import GaussianMixture
 from limen.problem.times import time_grid
 from limen.simulation.effective.mixture_blocks import Matrix, alignment, fresh_inputs, sample_weights
-from limen.simulation.effective.mixture_training import recorded_steps, start_of, trained_weights
+from limen.simulation.effective.mixture_training import nearest_steps, start_of, trained_weights
 from limen.simulation.generators import numpy_generator
 from limen.simulation.spectra.spectrum import top_eigenspace, weighted_gram
 
@@ -31,7 +31,7 @@ def measure_all_blocks(
     """
     grid, count, k = time_grid(times, False), round(test_samples_per_dim * d), problem.classes
     rows, second = trained_weights(
-        problem, start_of(problem, d, seed, None, None), d, seed, recorded_steps(problem, grid, d)
+        problem, start_of(problem, d, seed, None, None), d, seed, nearest_steps(problem, grid, d)
     )
     generator = numpy_generator(seed, d, "mixture test")
     values, aligned = np.empty((2, len(grid), k)), np.empty((2, len(grid), k))

@@ -27,6 +27,7 @@ from limen.simulation.effective.mixture_steps import (
     xor_chain_step,
     xor_step,
 )
+from limen.simulation.effective.recorded_runs import RecordedSteps, recorded_steps
 from limen.simulation.generators import numpy_generator
 from limen.simulation.record import diverged, states_at
 from limen.simulation.work import MOST_CHAIN_WORK, MOST_SGD_WORK, STEP_OVERHEAD
@@ -52,14 +53,14 @@ def refuses_mixture(problem: object) -> str | None:
 
 @in_double
 def solve(problem: Mixture, times: np.ndarray, d: int, seed: int) -> Findings:
-    r"""Trains in $d$ dimensions, $O(Kd)$ a step of time $c/d$; summary statistics at `times`, rounded to whole steps.
+    r"""Trains in $d$ dimensions, $O(Kd)$ a step of time $c/d$; summary statistics at `times`.
 
     Starts from $x\sim N(0,I_d/d)$ (second layer of the XOR network $N(0,1)$), or from weights with exactly the
     overlaps, Gram matrix and second layer of the problem's `OverlapStart`. Variables as in the theory: `overlap`,
     `orthogonal_gram`, and `second_layer` for XOR.
     """
-    steps = recorded_steps(problem, times, d)
-    rows, second = trained_weights(problem, start_of(problem, d, seed, *given_start_of(problem)), d, seed, steps)
+    steps = recorded_steps(problem.step, times, d)
+    rows, second = trained_weights(problem, start_of(problem, d, seed, *given_start_of(problem)), d, seed, steps.whole)
     directions = _directions(problem)
     aligned, rest = rows[..., :directions], rows[..., directions:]
     recorded = tuple(part[None] for part in (aligned, rest @ np.swapaxes(rest, -1, -2), second))
@@ -76,19 +77,19 @@ def solve_chain(problem: Mixture, times: np.ndarray, d: int, seed: int) -> Findi
 @in_double
 def solve_chains(problem: Mixture, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve_chain` for many seeds in one compiled loop and few results; every seed's numbers are its own."""
-    steps = recorded_steps(problem, times, d)
+    steps = recorded_steps(problem.step, times, d)
     rows, directions = _rows(problem), _directions(problem)
-    work = float(steps[-1]) * len(seeds) * (rows + directions) / MOST_CHAIN_WORK
+    work = float(steps.whole[-1]) * len(seeds) * (rows + directions) / MOST_CHAIN_WORK
     if work > 1.0:
         raise InputError(
-            f"times must be shorter, seeds fewer or d smaller: {steps[-1]:.3g} steps for {len(seeds)} seeds are "
+            f"times must be shorter, seeds fewer or d smaller: {steps.whole[-1]:.3g} steps for {len(seeds)} seeds are "
             f"{work:.2g} times the work the chain accepts."
         )
     groups = [seeds[first : first + GROUP] for first in range(0, len(seeds), GROUP)]
     return [_solve_group(problem, times, steps, d, group) for group in groups]
 
 
-def _solve_group(problem: Mixture, times: np.ndarray, steps: np.ndarray, d: int, seeds: Sequence[int]) -> Findings:
+def _solve_group(problem: Mixture, times: np.ndarray, steps: RecordedSteps, d: int, seeds: Sequence[int]) -> Findings:
     begin = _start(problem, d, seeds, *given_start_of(problem))
     rows, directions = begin.aligned.shape[1:]
     state = Statistics(
@@ -103,7 +104,7 @@ def _solve_group(problem: Mixture, times: np.ndarray, steps: np.ndarray, d: int,
 
     supply = Supply(draw, seeds, d, "mixture chain", channels)
     step = xor_chain_step if isinstance(problem, XorMixture) else mixture_chain_step
-    path = supply.advanced(steps, state, partial(advance_chain, step, rates_of(problem, d)))
+    path = supply.advanced(steps.whole, state, partial(advance_chain, step, rates_of(problem, d)))
     path = [jax.tree.map(np.asarray, state) for state in path]
     recorded = tuple(np.moveaxis(np.stack(parts), -1, 0) for parts in zip(*path, strict=True))
     status = f"exact chain of the summary statistics of SGD in d = {d}."
@@ -158,7 +159,7 @@ def draw_clouds(problem: Mixture, generator: np.random.Generator, count: int) ->
     return np.searchsorted(ends, generator.random(count), side="right")
 
 
-def recorded_steps(problem: Mixture, times: np.ndarray, d: int) -> np.ndarray:
+def nearest_steps(problem: Mixture, times: np.ndarray, d: int) -> np.ndarray:
     """Whole steps nearest to `times`."""
     return np.rint(np.asarray(times) * d / problem.step).astype(np.int64)
 
@@ -209,14 +210,16 @@ def _findings(
     problem: Mixture,
     recorded: tuple[np.ndarray, ...],
     times: np.ndarray,
-    steps: np.ndarray,
+    steps: RecordedSteps,
     d: int,
     seeds: Sequence[int],
     status: str,
 ) -> Findings:
-    """From coordinates on the means, orthogonal Gram matrices and second layers, each (seed, time, ...)."""
+    """From coordinates on the means, orthogonal Gram matrices and second layers, each (seed, whole step, ...)."""
+    recorded = tuple(steps.at_times(part, axis=1) for part in recorded)
     aligned, rest, second = recorded
-    coords: dict[str, Any] = {"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)}
+    at = ("time", steps.exact)
+    coords: dict[str, Any] = {"time": times, "seed": list(seeds), "step": at, "samples": at}
     if isinstance(problem, XorMixture):
         variables = {
             "second_layer": (("seed", "time", "neuron"), second),

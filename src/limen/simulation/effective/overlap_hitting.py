@@ -13,7 +13,7 @@ from limen.gaussian.starts.sphere_start import check_dimension, sphere_start_ove
 from limen.precision import in_double
 from limen.problem import BinaryMixture, InputError, OnlinePCA, SingleIndex, SpikedTensor
 from limen.simulation.effective.block_supply import Supply, groups
-from limen.simulation.effective.recorded_runs import steps_of
+from limen.simulation.effective.recorded_runs import recorded_steps
 from limen.simulation.effective.spherical_chain import overlap_step, sample_block
 from limen.simulation.effective.spherical_losses import Slope, spherical_loss
 from limen.simulation.effective.tensor_chain import start_statistics, tensor_block, tensor_step
@@ -44,7 +44,7 @@ def simulated_hitting_times(
     if not (np.isfinite(longest) and longest > 0.0):
         raise InputError(f"longest must be positive, got {longest!r}.")
     check_dimension(N)
-    most = int(steps_of(problem.step, np.array([longest]), N)[0])
+    most = int(recorded_steps(problem.step, np.array([longest]), N).whole[0])
     check_chain_work(N, most, len(chosen), 1)
     found = []
     for group in groups(chosen):

@@ -22,7 +22,7 @@ from limen.problem import BinaryMixture, OnlinePCA, SingleIndex
 from limen.problem.families.effective_models import SphericalProblem
 from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply, groups
-from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
+from limen.simulation.effective.recorded_runs import recorded_runs, recorded_steps
 from limen.simulation.effective.spherical_losses import CITATIONS, Slope, SphericalLoss, spherical_loss
 from limen.simulation.work import check_chain_work
 
@@ -35,7 +35,7 @@ def refuses(problem: object) -> str | None:
 
 
 def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Findings:
-    r"""One run of the chain: `overlap` at `times` $t=\text{steps}\cdot\delta/N$, rounded to whole steps."""
+    r"""One run of the chain: `overlap` at `times` $t=\text{steps}\cdot\delta/N$."""
     return solve_seeds(problem, times, d, (seed,))[0]
 
 
@@ -43,15 +43,15 @@ def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Fi
 def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds side by side in one result, far cheaper per seed; every seed's numbers are its own."""
     check_dimension(d)
-    steps = steps_of(problem.step, times, d)
-    check_chain_work(d, int(steps[-1]), len(seeds), 1)
+    steps = recorded_steps(problem.step, times, d)
+    check_chain_work(d, int(steps.whole[-1]), len(seeds), 1)
     loss = spherical_loss(problem)
     advance = partial(_advance, loss.slope, problem.step / d, loss.parameter)
     paths = []
     for group in groups(seeds):
         start = jnp.asarray(sphere_start_overlaps(problem.start, d, group))
         supply = Supply(partial(sample_block, loss, d), group, d, "spherical chain")
-        states = supply.advanced(steps, start, advance)
+        states = supply.advanced(steps.whole, start, advance)
         paths.append(np.stack([np.asarray(overlap) for overlap in states], axis=1))
     status = f"exact overlap chain of spherical SGD in d = {d}."
     variables = {"overlap": np.concatenate(paths)}

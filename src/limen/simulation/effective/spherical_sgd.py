@@ -14,7 +14,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem.families.effective_models import SphericalProblem
 from limen.result import Findings
-from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
+from limen.simulation.effective.recorded_runs import recorded_runs, recorded_steps
 from limen.simulation.effective.spherical_chain import refuses
 from limen.simulation.effective.spherical_losses import CITATIONS, Slope, spherical_loss
 from limen.simulation.record import states_at
@@ -36,10 +36,10 @@ def solve(problem: SphericalProblem, times: np.ndarray, d: int, seed: int) -> Fi
 def solve_seeds(problem: SphericalProblem, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds in one result; every seed's numbers are its own."""
     check_dimension(d)
-    steps = steps_of(problem.step, times, d)
-    check_sgd_work(d, int(steps[-1]), len(seeds), 1, 1)
+    steps = recorded_steps(problem.step, times, d)
+    check_sgd_work(d, int(steps.whole[-1]), len(seeds), 1, 1)
     most = max(1, DRAWN // (64 * d))
-    paths = [_paths(problem, steps, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
+    paths = [_paths(problem, steps.whole, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
     status = f"full spherical SGD in d = {d}."
     return [recorded_runs(problem, {"overlap": np.concatenate(paths)}, times, steps, d, seeds, status)]
 

@@ -15,7 +15,7 @@ from limen.precision import in_double
 from limen.problem import InputError, MultiIndex, OverlapStart
 from limen.problem.starts import overlap_matrix
 from limen.result import Findings
-from limen.simulation.effective.recorded_runs import steps_of
+from limen.simulation.effective.recorded_runs import recorded_steps
 from limen.simulation.record import states_at
 from limen.simulation.work import check_sgd_work
 
@@ -41,13 +41,13 @@ def solve_seeds(problem: MultiIndex, times: np.ndarray, d: int, seeds: Sequence[
     k = problem.directions
     if d <= 2 * k:
         raise InputError(f"d must be above {2 * k}, twice the directions, got {d}.")
-    steps = steps_of(problem.step, times, d)
-    check_sgd_work(d, int(steps[-1]), len(seeds), k, k)
+    steps = recorded_steps(problem.step, times, d)
+    check_sgd_work(d, int(steps.whole[-1]), len(seeds), k, k)
     most = max(1, DRAWN // (64 * d))
-    paths = [_paths(problem, steps, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
+    paths = [_paths(problem, steps.whole, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
     dataset = xr.Dataset(
-        {"overlap": (("seed", "time", "neuron", "latent"), np.concatenate(paths))},
-        coords={"time": times, "seed": list(seeds), "step": ("time", steps), "samples": ("time", steps)},
+        {"overlap": (("seed", "time", "neuron", "latent"), steps.at_times(np.concatenate(paths), axis=1))},
+        coords={"time": times, "seed": list(seeds), "step": ("time", steps.exact), "samples": ("time", steps.exact)},
         attrs={"d": d},
     )
     finite = bool(np.isfinite(dataset.overlap.values).all())

@@ -24,7 +24,7 @@ from limen.problem import OverlapStart, SpikedTensor
 from limen.problem.families.effective_models import tensor_start
 from limen.result import Findings
 from limen.simulation.effective.block_supply import Supply, groups
-from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
+from limen.simulation.effective.recorded_runs import recorded_runs, recorded_steps
 from limen.simulation.work import check_chain_work
 
 CITATIONS = ("benarous2022",)
@@ -44,15 +44,15 @@ def solve(problem: SpikedTensor, times: np.ndarray, d: int, seed: int) -> Findin
 def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequence[int]) -> list[Findings]:
     """`solve` for many seeds side by side in one result, far cheaper per seed; every seed's numbers are its own."""
     check_dimension(d)
-    steps = steps_of(problem.step, times, d)
-    check_chain_work(d, int(steps[-1]), len(seeds), 1)
+    steps = recorded_steps(problem.step, times, d)
+    check_chain_work(d, int(steps.whole[-1]), len(seeds), 1)
     advance = partial(_advance, problem.order, problem.signal, problem.step / d)
     paths = []
     for group in groups(seeds):
         m, r = start_statistics(problem, d, group)
         start = jnp.asarray(m), jnp.asarray(r)
         supply = Supply(partial(tensor_block, d), group, d, "tensor chain")
-        states = supply.advanced(steps, start, advance)
+        states = supply.advanced(steps.whole, start, advance)
         paths.append(np.stack([np.stack([np.asarray(part) for part in state]) for state in states], axis=-1))
     overlap, rest = np.concatenate(paths, axis=1)
     status = f"exact chain of SGD on a spiked tensor in d = {d}."

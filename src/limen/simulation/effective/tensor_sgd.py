@@ -10,7 +10,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, SpikedTensor
 from limen.result import Findings
-from limen.simulation.effective.recorded_runs import recorded_runs, steps_of
+from limen.simulation.effective.recorded_runs import recorded_runs, recorded_steps
 from limen.simulation.effective.tensor_chain import CITATIONS, refuses, start_statistics
 from limen.simulation.record import states_at
 
@@ -36,15 +36,15 @@ def solve_seeds(problem: SpikedTensor, times: np.ndarray, d: int, seeds: Sequenc
     """`solve` for many seeds in one result; every seed's numbers are its own."""
     check_dimension(d)
     entries = d**problem.order
-    steps = steps_of(problem.step, times, d)
-    work = float(entries) * float(steps[-1]) * len(seeds)
+    steps = recorded_steps(problem.step, times, d)
+    work = float(entries) * float(steps.whole[-1]) * len(seeds)
     if work > MOST_DRAWN or entries > 100 * MOST_ENTRIES:
         raise InputError(
-            f'times must be shorter, seeds fewer or d smaller, or simulator "tensor-chain": {steps[-1]:.3g} steps '
-            f"with {entries:.3g} entries each for {len(seeds)} seeds are more than full SGD accepts."
+            f'times must be shorter, seeds fewer or d smaller, or simulator "tensor-chain": {steps.whole[-1]:.3g} '
+            f"steps with {entries:.3g} entries each for {len(seeds)} seeds are more than full SGD accepts."
         )
     most = max(1, DRAWN // entries)
-    paths = [_paths(problem, steps, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
+    paths = [_paths(problem, steps.whole, d, seeds[begin : begin + most]) for begin in range(0, len(seeds), most)]
     overlap, rest = np.concatenate(paths, axis=1)
     status = f"full SGD on explicit tensors in d = {d}."
     return [recorded_runs(problem, {"overlap": overlap, "orthogonal_square": rest}, times, steps, d, seeds, status)]

@@ -19,7 +19,7 @@ from limen.simulation.effective.mixture_blocks import (
     sample_weights,
     second_layer_spectrum,
 )
-from limen.simulation.effective.mixture_training import recorded_steps, start_of, trained_weights
+from limen.simulation.effective.mixture_training import nearest_steps, start_of, trained_weights
 from limen.simulation.generators import numpy_generator
 from limen.simulation.spectra.spectrum import top_eigenspace, weighted_gram
 
@@ -46,7 +46,7 @@ def measure_network(
     with their span. Beside them `second_layer` and `overlap` (seed, time, neuron...), as from training alone.
     """
     begin = start_of(problem, d, seed, start, second_layer)
-    rows, second = trained_weights(problem, begin, d, seed, recorded_steps(problem, times, d))
+    rows, second = trained_weights(problem, begin, d, seed, nearest_steps(problem, times, d))
     generator = numpy_generator(seed, d, "mixture test")
     shape = (1, len(MATRICES), len(times))
     layer, layer_aligned = np.empty((*shape, problem.width)), np.empty(shape)
