@@ -43,12 +43,12 @@ JUDGED = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
 QUARTILES = (0.25, 0.5, 0.75)
 # Trainings that share a sample, and samples of each problem and size.
 TOGETHER = 64
-SAMPLES = {320: 128, 1280: 128}
+SAMPLES = {320: 128, 1280: 256}
 # Rows of the theory come in sets, each of them even over starts and first luck; their error shows between the sets.
 SET, FIRST_ROW, APART = 64, 10_000, 512
 LINE = {320: 256, 1280: 512}
 # Lines of the theory, and of planted errors.
-LINES, PLANTED_LINES = 4, 1
+LINES, PLANTED_LINES = 8, 1
 
 
 class Planted(NamedTuple):

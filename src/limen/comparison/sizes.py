@@ -15,6 +15,7 @@ SHOWN = 2.0
 LIMIT_SHOWN = 2.576
 # The slowest fall that next orders may make of a power of the size.
 SLOWEST, POWERS = 0.5, 11
+ROUNDING = 1e-12
 
 
 def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
@@ -97,7 +98,8 @@ def may_vanish(sizes: np.ndarray, means: np.ndarray, errors: np.ndarray, order: 
 
 def _misfit(shape: np.ndarray, means: np.ndarray, errors: np.ndarray) -> np.ndarray:
     r"""$\chi^2$ (point,) of mean deviations (size, point) about the best multiple of a shape (size,)."""
-    weights = np.maximum(errors, 1e-300) ** -2.0
+    # A point that is the same in all runs has no error.
+    weights = np.maximum(errors, ROUNDING) ** -2.0
     best = (weights * shape[:, None] * means).sum(axis=0) / (weights * shape[:, None] ** 2).sum(axis=0)
     return (weights * (means - best * shape[:, None]) ** 2).sum(axis=0)
 
