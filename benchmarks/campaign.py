@@ -4,9 +4,9 @@
 
 Every draw depends on the seed and its number alone, and every problem is treated alike: theory and training, at d and
 2d, grow by blocks of 16 seeds. The first block compiles, the second is timed; both tell the spread, and with it the
-number of seeds for a band of 1.25% of the range, as far as 10 s of processor time go; where the band is still above 2.5%
-then, seeds are added until it is not, as far as 40 s go. Bands alone are looked at, never deviations, and nothing is
-thrown away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Three theories are compared with the same
+number of seeds for a band of 1.25% of the range, as far as 10 s of processor time go; where the band is still above
+2.5% then, seeds are added until it is not, as far as 40 s go. Bands alone are looked at, never deviations, and nothing
+is thrown away: of normal means 1.0 to 1.1% then lie outside a 99% interval. Three theories are compared with the same
 trainings: the right one, one whose time or learning rate is a tenth too large, and one in which every variable grows
 from its start by a tenth too much. For every *disagrees* a smaller problem that still disagrees is looked for and
 printed. With `--lines FILE` every outcome is appended to a file as it comes; `--table FILE` makes the table of such a
