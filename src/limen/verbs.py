@@ -7,6 +7,7 @@ import numpy as np
 
 from limen.checks import seed_list, whole
 from limen.citations import bibtex
+from limen.machine.memory_maps import make_room
 from limen.method import Method, choose
 from limen.problem import InputError, Spec, TwoLayer
 from limen.problem.times import time_grid
@@ -27,6 +28,7 @@ def predict(problem: Spec, times: Any, theory: str | Method | None = None, **opt
             applies.
         options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
     """
+    make_room()
     _check_labels(problem)
     method = choose(THEORIES.named(theory, problem), problem, theory, "theory")
     method.check_options(options)
@@ -85,6 +87,7 @@ def simulate(
     if d is not None and np.ndim(d):
         return [simulate(problem, times, size, seeds, simulator, progress, **options) for size in _sizes(d)]
     d = whole("d", getattr(problem, "d", None) if d is None else d)
+    make_room()
     _check_labels(problem)
     method = choose(SIMULATORS.named(simulator, problem), problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)

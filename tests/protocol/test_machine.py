@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from limen.machine import interruption, memory
+from limen.machine import interruption, memory, memory_maps
 from limen.machine.pace import Pace
 from limen.problem import InputError
 
@@ -113,3 +114,31 @@ def test_little_memory_is_given_without_asking(monkeypatch):
     memory.check_memory("a small sample", memory.UNASKED, "take a smaller d")
     with pytest.raises(InputError, match=r"needs 0\.0301 GB of memory, and 0 GB are free"):
         memory.check_memory("a sample", 1.003 * memory.UNASKED, "take a smaller d")
+
+
+@pytest.fixture
+def maps(tmp_path, monkeypatch):
+    """A process with 70 memory maps of 100."""
+    (tmp_path / "maps").write_text("7f00 r--p\n" * 70)
+    (tmp_path / "most").write_text("100\n")
+    monkeypatch.setattr(memory_maps, "MAPS", tmp_path / "maps")
+    monkeypatch.setattr(memory_maps, "MOST", tmp_path / "most")
+    return tmp_path
+
+
+def test_compiled_programs_are_dropped_where_they_crowd(maps, monkeypatch):
+    dropped = []
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(clear_caches=lambda: dropped.append(1)))
+    for _ in range(2 * memory_maps.EVERY):
+        memory_maps.make_room()
+    assert len(dropped) == 2
+    (maps / "most").write_text("200\n")
+    assert not memory_maps.crowded()
+
+
+def test_where_the_system_does_not_say_nothing_is_dropped(maps):
+    (maps / "maps").unlink()
+    assert not memory_maps.crowded()
+    (maps / "maps").write_text("one\n")
+    (maps / "most").write_text("many\n")
+    assert not memory_maps.crowded()
