@@ -47,8 +47,8 @@ SAMPLES = {320: 128, 1280: 256}
 # Rows of the theory come in sets, each of them even over starts and first luck; their error shows between the sets.
 SET, FIRST_ROW, APART = 64, 10_000, 512
 LINE = {320: 256, 1280: 512}
-# Lines of the theory, and of planted errors.
-LINES, PLANTED_LINES = 8, 1
+# Lines of the theory, and of planted errors, by width: rows of one neuron cost a tenth of those of three.
+LINES = {1: (24, 4), 2: (8, 2), 3: (8, 2)}
 
 
 class Planted(NamedTuple):
@@ -196,7 +196,8 @@ def wanted() -> list[tuple[str, str, int, int, int]]:
                 if who == "training":
                     size, apart, first, count = TOGETHER, TOGETHER, 0, SAMPLES[d]
                 else:
-                    size, apart, first, count = LINE[d], APART, FIRST_ROW, LINES if who == "theory" else PLANTED_LINES
+                    size, apart, first = LINE[d], APART, FIRST_ROW
+                    count = LINES[CASES[case].network.width][who != "theory"]
                 begins = [first + apart * i for i in range(count)]
                 order = case in UNLUCKY
                 lines += [(order + i / count, case, who, d, begin, begin + size) for i, begin in enumerate(begins)]
