@@ -73,12 +73,11 @@ def test_pairing_removes_the_spread_of_the_starts():
     assert compare(swapped, simulation(wobble)).verdict != "agrees"
 
 
-def paired(values: np.ndarray) -> Result:
+def paired(values: np.ndarray, **attributes: str) -> Result:
     """A theory with a row per seed."""
-    seeds = list(range(len(values)))
-    return Result(
-        xr.Dataset({"risk": (("seed", "time"), values)}, {"time": TIMES, "seed": seeds}), {"type": "test"}, "theory"
-    )
+    rows = {"risk": (("seed", "time"), values)}
+    data = xr.Dataset(rows, {"time": TIMES, "seed": list(range(len(values)))}, attributes)
+    return Result(data, {"type": "test"}, "theory")
 
 
 def symmetric(generator: np.random.Generator, seeds: int) -> tuple[np.ndarray, np.ndarray]:
@@ -94,10 +93,11 @@ def test_a_factor_is_seen_about_a_symmetric_start():
     for _ in range(100):
         rows, values = symmetric(generator, 256)
         for factor in found:
-            found[factor] += compare(paired(factor * rows), simulation(values)).verdict == "disagrees"
+            found[factor] += compare(paired(factor * rows, rows="means"), simulation(values)).verdict == "disagrees"
     assert found[1.0] <= 2 and found[0.7] >= 90
     rows, values = symmetric(generator, 2000)
-    wrong = compare(paired(0.7 * rows), simulation(values))["risk"]
+    assert compare(paired(0.7 * rows), simulation(values))["risk"].measured.deviation.size == TIMES.size
+    wrong = compare(paired(0.7 * rows, rows="means"), simulation(values))["risk"]
     measured, points = wrong.measured, TIMES.size
     assert wrong.turned and "risk along the sign of its prediction is off" in wrong.words + " is off"
     assert np.abs(measured.deviation[:points]).max() < 0.01 < np.abs(measured.deviation[points:]).max()
@@ -109,7 +109,8 @@ def test_a_factor_is_seen_about_a_symmetric_start():
 def test_predictions_of_one_sign_are_not_turned():
     generator = np.random.default_rng(12)
     rows = np.abs(symmetric(generator, 64)[0]) + 0.1
-    measured = compare(paired(-rows), simulation(-rows + 0.01 * generator.standard_normal((64, 1))))["risk"].measured
+    noise = 0.01 * generator.standard_normal((64, 1))
+    measured = compare(paired(-rows, rows="means"), simulation(-rows + noise))["risk"].measured
     points = TIMES.size
     assert measured.deviation[points:] == pytest.approx(measured.deviation[:points])
     assert measured.band[points:] == pytest.approx(measured.band[:points])

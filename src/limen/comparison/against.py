@@ -32,14 +32,15 @@ def compare(
     With simulations of two or more sizes the part of the deviation that falls as $A d^{-q}$ is taken out, as far as the
     data show it, and a point disagrees only if something stays at $d\to\infty$ (99%).
     Where the theory is made seed by seed, the band of *disagrees* is that for the predictions of these seeds: what of
-    the differences a line through the predictions foresees is no doubt about their mean. Where its predictions have
-    both signs, as from a symmetric start, the differences turned by the sign of their predictions are judged as well.
+    the differences a line through the predictions foresees is no doubt about their mean. Where its rows are means
+    given the start of a seed and have both signs, the differences turned by these signs are judged as well.
 
     A dataset says what the comparison could not know: attributes of a theory's variable `error` (its own standard
     error: a number or the name of a variable, of which `error_part` is taken) and `spread` (the standard deviation of
     one run); of a variable of either
     witness `outcomes` (it is the fraction of so many outcomes); of a theory's dataset `finite_size_order` ($q$, by
-    default 1) and `caveat` (a sentence about a known effect, said where it does not agree).
+    default 1), `rows` ("means" where a row is the mean over training's own randomness given the start of its seed) and
+    `caveat` (a sentence about a known effect, said where it does not agree).
 
     Args:
         theory: one result, or one per simulation.

@@ -17,9 +17,9 @@ OWN_ERRORS = 2.576
 class Measured:
     r"""A variable at its points, flattened; all are parts of its range `scale`.
 
-    Where the theory is made seed by seed every point stands twice: first as it is, then with the differences turned by
-    the sign of their predictions, where these have both signs. A factor that a theory is wrong by moves its seeds up
-    and down alike about a symmetric start, and only the turned mean sees it.
+    Where the rows of a theory are means given the start of a seed every point stands twice: first as it is, then with
+    the differences turned by the sign of their predictions, where these have both signs. A factor that a theory is
+    wrong by moves its seeds up and down alike about a symmetric start, and only the turned mean sees it.
 
     `deviation` is simulation minus theory, averaged over seeds, `error` its standard error; `band` the half-width of
     its simultaneous 99% band, of which `own` is the theory's own error; `conditional` that band for the predictions
@@ -118,10 +118,12 @@ def _rows(name: str, pair: Pair) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with_turned(name: str, pair: Pair, rows: np.ndarray) -> np.ndarray:
-    """Rows (seed, point) as they are, and beside them, where the theory is made seed by seed, turned by the sign of
-    the prediction at the points where predictions have both signs."""
+    """Rows (seed, point) as they are, and beside them, where those of the theory are means given the start, turned by
+    the sign of the prediction at the points where predictions have both signs.
+
+    Rows with luck of their own, or without that of training, promise no sign: noise at a saddle turns some runs."""
     theory, simulation = (result.dataset[name] for result in pair)
-    if "seed" not in theory.dims:
+    if "seed" not in theory.dims or pair[0].dataset.attrs.get("rows") != "means":
         return rows
     predictions = (theory + 0.0 * simulation).transpose("seed", *(dim for dim in simulation.dims if dim != "seed"))
     signs = np.sign(np.nan_to_num(predictions.values.reshape(rows.shape)))

@@ -69,7 +69,7 @@ def solve(
     dataset = xr.Dataset(
         {name: (dims, values) for name, values in variables.items()},
         coords={"time": times, **({"seed": list(seeds)} if seeds else {})},
-        attrs={} if d is None else {"d": d},
+        attrs={} if d is None else {"d": d, "rows": "means"},
     )
     return Findings(dataset, True, status)
 
