@@ -5,13 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import field_ends
 
 from limen.experiments.registry import experiment_class
-from limen.problem import InputError
+from limen.problem import GradientDescent, InputError, TwoLayer, network, target
+from limen.problem.divergence import refusal, remedy
+from limen.result import checked
+from limen.theory.descent.batches import draw_batches
+from limen.theory.one_pass.incremental import incremental_learning
 
 # Closed forms; `benchmarks/field_ends.py` walks through all experiments, for a quarter of an hour.
 LIGHT = ("marchenko-pastur", "ridge-early-stopping", "uniform-gap", "double-descent")
@@ -19,9 +24,9 @@ LIGHT = ("marchenko-pastur", "ridge-early-stopping", "uniform-gap", "double-desc
 
 @pytest.mark.parametrize("name", LIGHT)
 def test_every_end_of_every_field_is_answered(name):
-    said = field_ends.walk(name, seconds=2.0)
+    said = dict(field_ends.walk(name, seconds=2.0))
     assert said
-    assert {place: words for place, words in said.items() if words.startswith("error")} == {}
+    assert {place: words for place, words in said.items() if words.startswith(("error", "warning"))} == {}
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,7 @@ def test_what_is_infinite_for_a_reason_is_announced(name, changes, variable):
         ("marchenko-pastur", "ratio", 1e-6),
         ("bbp-transition", "ratio", 1e-6),
         ("max-margin", "step", 1e-5),
+        ("uniform-gap", "radius", 1e-6),
         ("spiked-tensor", "step", 1e-6),
     ],
 )
@@ -67,3 +73,67 @@ def test_arithmetic_that_breaks_down_names_the_field():
 
     with pytest.raises(InputError, match=r"ridge-early-stopping .* noise = 1e-09 \(default 0.5\)"):
         experiment._answered("theory", lambda: 1 / 0, ())
+
+
+@pytest.mark.parametrize(
+    ("samples_per_dim", "batch_fraction", "named"),
+    [
+        (3.0, 1.0, "step must be small enough for descent: take a smaller step than 0.25"),
+        (1e-300, 1.0, "samples_per_dim must be large enough for descent: take a larger samples_per_dim than"),
+        (3.0, 1e-300, "batch_fraction must be large enough for descent: take a larger batch_fraction than"),
+        (1e-3, 0.5, "samples_per_dim must be"),
+    ],
+)
+def test_weights_that_diverge_name_what_is_to_blame(samples_per_dim, batch_fraction, named):
+    """Below one sample per dimension the curvature grows without bound: no step is small enough."""
+    algorithm = GradientDescent(0.25, batch_fraction=batch_fraction)
+    problem = TwoLayer(target("z"), network(1, "tanh"), algorithm, samples_per_dim)
+    assert refusal(problem, remedy(problem)).startswith(named)
+
+
+@pytest.mark.parametrize("changes", [{"samples_per_dim": 1e-300}, {"horizon": 1e-300}])
+def test_too_few_steps_of_sgd_name_all_that_counts_them(changes):
+    kind = experiment_class("sgd-beside-flow")
+    with pytest.raises(InputError, match=r"horizon \* samples_per_dim / rate, .* must be 1 to .*, got .*1e-300"):
+        kind(**{**kind.quick, **changes})
+
+
+@pytest.mark.parametrize("name", ["overparametrized-committee", "mean-field-committee"])
+def test_too_few_dimensions_for_a_committee_are_named(name):
+    kind = experiment_class(name)
+    with pytest.raises(InputError, match=r"d must be at least students \+ teachers = \d+, got 4\."):
+        kind(**{**kind.quick, "d": 4})
+
+
+def test_a_degree_that_is_not_learnt_has_no_learning_time():
+    """A narrow network has not learnt the first degree at the last time: no fault of the theory."""
+    found = checked(incremental_learning((1.0, 1.0), (1.0, 1.0), 1e-3, [0.0, 1e-4], 5))
+    assert found.ok, found.status
+    assert np.isnan(found.dataset.learning_time.values).all()
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_a_batch_smaller_than_a_path_is_named(replacement):
+    """In single precision 1e-300 is 0: forces were 0/0."""
+    algorithm = GradientDescent(0.25, batch_fraction=1e-300, replacement=replacement)
+    with pytest.raises(InputError, match=r"batch_fraction must be at least 1 / paths = 0.00195, .* got 1e-300\."):
+        draw_batches(algorithm, 3, 512, [np.random.default_rng(0)])
+
+
+def test_distances_of_both_signs_follow_no_power():
+    """Without noise a narrow network may be ahead of infinite width: the exponent was NaN, with a warning."""
+    kind = experiment_class("mean-field-flow")
+    experiment = kind(**kind.quick)
+    ahead = np.array([[0.1], [-0.1]]) * np.ones(experiment.times().size)
+    behind = -np.abs(ahead) * np.array([[1.0], [0.5]])
+
+    def named(overlap):
+        variables = {
+            "mean_field_overlap": ("time", np.zeros(overlap.shape[1])),
+            "overlap": (("width", "time"), overlap),
+        }
+        variables |= {f"witness_{name}": ("witness_time", np.ones(1)) for name in ("test_loss", "overlap")}
+        return experiment.numbers(xr.Dataset(variables))
+
+    assert "exponent_of_width" not in named(ahead)
+    assert named(behind)["exponent_of_width"] == pytest.approx(-1.0)

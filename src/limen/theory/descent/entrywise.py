@@ -13,6 +13,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, plain_units
+from limen.problem.divergence import remedy
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
@@ -88,7 +89,7 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     status, ok = f"median of {scrambles} sets of {count} samples and {count} entries.", True
     if not np.isfinite(loss).all():
         ok, first = False, grid[~np.isfinite(loss)][0]
-        status = f"the weights diverge before step {first:g}: take a smaller step."
+        status = f"the weights diverge before step {first:g}: {remedy(problem)}."
     elif apart(dataset):
         ok, worst = False, grid[int(np.argmax(dataset.train_loss_spread.values))]
         status = f"sets of {count} paths differ by more than 2% of the range of the train loss at step {worst:g}: "

@@ -1,0 +1,36 @@
+r"""Weights that diverge: which number of the problem is to blame, and what to take instead.
+
+A step of descent sees $\delta b$ samples per dimension ($\delta$ `samples_per_dim`, $b$ `batch_fraction`). The largest
+curvature of a linear neuron on them is $(1+1/\sqrt{\delta b})^2$, four times that of the population at $\delta b=1$ and
+without bound below. A step that diverges there is one that many samples may well allow.
+"""
+
+from limen.problem.algorithms import Descent
+from limen.problem.families.two_layer import TwoLayer
+from limen.problem.rates import rate_label
+
+
+def to_blame(problem: TwoLayer) -> str:
+    """`step`, or the smaller of `samples_per_dim` and `batch_fraction` where a step sees less than one sample per
+    dimension."""
+    assert isinstance(problem.algorithm, Descent) and problem.samples_per_dim is not None
+    samples, part = problem.samples_per_dim, problem.algorithm.batch_fraction
+    if samples * part >= 1.0:
+        return "step"
+    return "samples_per_dim" if samples <= part else "batch_fraction"
+
+
+def remedy(problem: TwoLayer) -> str:
+    """`take a smaller step than 0.3`, or before it more of `samples_per_dim` or `batch_fraction`, which is to blame."""
+    assert isinstance(problem.algorithm, Descent)
+    name, smaller = to_blame(problem), f"a smaller step than {rate_label(problem.algorithm.step)}"
+    if name == "step":
+        return f"take {smaller}"
+    few = problem.samples_per_dim if name == "samples_per_dim" else problem.algorithm.batch_fraction
+    return f"take a larger {name} than {few:g}, or {smaller}"
+
+
+def refusal(problem: TwoLayer, status: str) -> str:
+    """One sentence for weights that diverge where they must not, from a status that says when."""
+    name = to_blame(problem)
+    return f"{name} must be {'small' if name == 'step' else 'large'} enough for descent: {status}"
