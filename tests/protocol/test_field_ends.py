@@ -12,10 +12,11 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import field_ends
 
 from limen.experiments.registry import experiment_class
-from limen.problem import GradientDescent, InputError, TwoLayer, network, target
+from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer, network, target
 from limen.problem.divergence import refusal, remedy
 from limen.result import checked
 from limen.theory.descent.batches import draw_batches
+from limen.theory.flow.mean_field import mean_field
 from limen.theory.one_pass.incremental import incremental_learning
 
 # Closed forms; `benchmarks/field_ends.py` walks through all experiments, for a quarter of an hour.
@@ -137,3 +138,13 @@ def test_distances_of_both_signs_follow_no_power():
 
     assert "exponent_of_width" not in named(ahead)
     assert named(behind)["exponent_of_width"] == pytest.approx(-1.0)
+
+
+def test_mean_field_of_hardly_any_samples_comes_back():
+    """At 1e-300 samples per parameter the integrator never returned; overlaps are linear in so short a time."""
+    weights = network(4, "tanh", second_layer=1.0, train_second_layer=True)
+    moved = [
+        mean_field(TwoLayer(target("z"), weights, GradientFlow(), 4.0 * few), 1.0).dataset.overlap.values[-1] / few
+        for few in (1e-20, 1e-300)
+    ]
+    np.testing.assert_allclose(moved[1], moved[0], rtol=1e-12)
