@@ -12,10 +12,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import field_ends
 
 from limen.experiments.registry import experiment_class
-from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer, network, target
+from limen.problem import Adam, GradientDescent, GradientFlow, InputError, MultiIndex, TwoLayer, network, target
 from limen.problem.divergence import refusal, remedy
 from limen.result import checked
 from limen.theory.descent.batches import draw_batches
+from limen.theory.descent.entrywise import entrywise
+from limen.theory.descent.solve import descent
+from limen.theory.effective.stiefel_hitting import frame_hitting_times
 from limen.theory.flow.mean_field import mean_field
 from limen.theory.one_pass.incremental import incremental_learning
 
@@ -99,6 +102,26 @@ def test_too_few_steps_of_sgd_name_all_that_counts_them(changes):
         kind(**{**kind.quick, **changes})
 
 
+def test_weight_decay_that_diverges_alone_is_to_blame():
+    problem = TwoLayer(target("z"), network(1, "tanh"), GradientDescent(1.2, weight_decay=10.0), 3.0)
+    assert remedy(problem) == "take a smaller weight_decay than 10, or a smaller step than 1.2"
+    assert refusal(problem, "").startswith("weight_decay must be small enough")
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "sentence"),
+    [
+        ("grokking", {"start": 10.0}, "start must be at most √⌊d/2⌋ = 4.472, the length of a neuron, got 10."),
+        ("learning-curve-data", {"largest": 1500}, "largest must be below the 569 rows of breast_cancer, got 1500."),
+        ("scaling-law", {"largest": 1000}, "ambient must exceed largest = 1000, got 200."),
+        ("adam-vs-sgd", {"beta2": 1.0 - 1e-16}, "beta2 must be at most 0.999999, got 0.9999999999999999."),
+    ],
+)
+def test_the_field_that_was_given_is_named(name, changes, sentence):
+    kind = experiment_class(name)
+    assert field_ends.answer(kind, changes, 10.0) == f"sentence: {sentence}"
+
+
 @pytest.mark.parametrize("name", ["overparametrized-committee", "mean-field-committee"])
 def test_too_few_dimensions_for_a_committee_are_named(name):
     kind = experiment_class(name)
@@ -148,3 +171,34 @@ def test_mean_field_of_hardly_any_samples_comes_back():
         for few in (1e-20, 1e-300)
     ]
     np.testing.assert_allclose(moved[1], moved[0], rtol=1e-12)
+
+
+def test_descent_on_hardly_any_samples_says_what_is_to_blame():
+    """Squares of the weights overflow at the first step: no warning, one sentence."""
+    problem = TwoLayer(target("z**2"), network(1, "tanh"), GradientDescent(0.5), 1e-300)
+    found = descent.solve(problem, 3, paths=256, scrambles=2)
+    assert not found.ok
+    assert "take a larger samples_per_dim than 1e-300, or a smaller step than 0.5" in found.status
+
+
+def test_nothing_is_hit_in_no_time():
+    """Lengths that do not move in a double are never at the level, without a division by zero."""
+    problem = MultiIndex(target=target("z1*z2"), step=0.1)
+    assert np.isinf(frame_hitting_times(problem, 1024, 0.5, 1e-300, 8)).all()
+
+
+@pytest.mark.parametrize("algorithm", [Adam(0.1), GradientDescent(0.1)])
+def test_entrywise_rules_need_samples_in_single_precision(algorithm):
+    """At 1e-30 gradients of size 1e15 are still squared; below they divided by zero."""
+    problem = TwoLayer(target("z"), network(1, "tanh"), algorithm, 1e-30)
+    assert np.isfinite(entrywise.solve(problem, 2, paths=256, scrambles=2).dataset.train_loss.values[:1]).all()
+    with pytest.raises(InputError, match=r"samples_per_dim must be at least 1e-30, .* got 1e-31\."):
+        entrywise.solve(problem.model_copy(update={"samples_per_dim": 1e-31}), 2, paths=256, scrambles=2)
+
+
+def test_a_loss_that_stands_still_asks_for_a_larger_step():
+    """Sets differ by more than so small a range, but more paths would not help."""
+    problem = TwoLayer(target("z"), network(1, "tanh"), Adam(1e-300), 3.0)
+    found = entrywise.solve(problem, 2, paths=256, scrambles=2)
+    assert not found.ok
+    assert "moves by less than 0.1%" in found.status and "a larger step than 1e-300" in found.status

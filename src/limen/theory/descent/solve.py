@@ -327,7 +327,9 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])
         variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread", "error_part": part})
-        spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
+        # What diverges may be too large to be squared.
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
         variables[f"{name}_spread"] = (dims, spread)
     quadrature = variables.pop("quadrature_error")[1]
     variables.pop("quadrature_error_spread")
