@@ -15,6 +15,7 @@ from limen.experiments.registry import experiment_class
 from limen.problem import Adam, GradientDescent, GradientFlow, InputError, MultiIndex, TwoLayer, network, target
 from limen.problem.divergence import refusal, remedy
 from limen.result import checked
+from limen.simulation.kernel.least_squares import draw_least_squares
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.entrywise import entrywise
 from limen.theory.descent.solve import descent
@@ -56,6 +57,9 @@ def test_what_is_infinite_for_a_reason_is_announced(name, changes, variable):
         ("bbp-transition", "ratio", 1e-6),
         ("max-margin", "step", 1e-5),
         ("uniform-gap", "radius", 1e-6),
+        ("ridge-early-stopping", "ratio", 1e-6),
+        ("random-features-flow", "samples_per_dim", 1e-6),
+        ("random-features-flow", "features_per_dim", 1e-6),
         ("spiked-tensor", "step", 1e-6),
     ],
 )
@@ -202,3 +206,8 @@ def test_a_loss_that_stands_still_asks_for_a_larger_step():
     found = entrywise.solve(problem, 2, paths=256, scrambles=2)
     assert not found.ok
     assert "moves by less than 0.1%" in found.status and "a larger step than 1e-300" in found.status
+
+
+def test_samples_beyond_memory_are_refused_before_they_are_drawn():
+    with pytest.raises(InputError, match=r"the inputs, 1e\+12 samples in 60 dimensions, needs .* GB of memory"):
+        draw_least_squares(0, 60, 10**12, 0.1)
