@@ -22,6 +22,7 @@ from limen.theory.descent.solve import descent
 from limen.theory.effective.stiefel_hitting import frame_hitting_times
 from limen.theory.flow.mean_field import mean_field
 from limen.theory.one_pass.incremental import incremental_learning
+from limen.theory.thresholds.feature_learning import _lowest_crossings
 
 # Closed forms; `benchmarks/field_ends.py` walks through all experiments, for a quarter of an hour.
 LIGHT = ("marchenko-pastur", "ridge-early-stopping", "uniform-gap", "double-descent")
@@ -211,3 +212,8 @@ def test_a_loss_that_stands_still_asks_for_a_larger_step():
 def test_samples_beyond_memory_are_refused_before_they_are_drawn():
     with pytest.raises(InputError, match=r"the inputs, 1e\+12 samples in 60 dimensions, needs .* GB of memory"):
         draw_least_squares(0, 60, 10**12, 0.1)
+
+
+def test_a_sign_that_never_changes_crosses_nowhere():
+    """With a step of 1e-300 nothing depends on the samples: infinite, without a division by zero."""
+    assert np.isinf(_lowest_crossings(lambda index: np.array([1.0]))).all()
