@@ -217,3 +217,10 @@ def test_samples_beyond_memory_are_refused_before_they_are_drawn():
 def test_a_sign_that_never_changes_crosses_nowhere():
     """With a step of 1e-300 nothing depends on the samples: infinite, without a division by zero."""
     assert np.isinf(_lowest_crossings(lambda index: np.array([1.0]))).all()
+
+
+def test_a_run_without_samples_names_the_field_of_the_flow():
+    """Theory answers at any number of samples; a run needs one."""
+    kind = experiment_class("learn-then-overfit")
+    said = field_ends.answer(kind, {"samples_per_parameter": 1e-300}, 10.0, simulate=True)
+    assert said == "sentence: samples_per_parameter must leave a sample for 3 neurons in 16 dimensions, got 1e-300."
