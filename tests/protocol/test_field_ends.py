@@ -21,6 +21,7 @@ from limen.theory.descent.entrywise import entrywise
 from limen.theory.descent.solve import descent
 from limen.theory.effective.stiefel_hitting import frame_hitting_times
 from limen.theory.flow.mean_field import mean_field
+from limen.theory.lsoda import lsoda
 from limen.theory.one_pass.incremental import incremental_learning
 from limen.theory.thresholds.feature_learning import _lowest_crossings
 
@@ -59,6 +60,8 @@ def test_what_is_infinite_for_a_reason_is_announced(name, changes, variable):
         ("max-margin", "step", 1e-5),
         ("uniform-gap", "radius", 1e-6),
         ("ridge-early-stopping", "ratio", 1e-6),
+        ("bbp-diffusion", "step", 1e-6),
+        ("bbp-diffusion", "horizon", 1e-6),
         ("random-features-flow", "samples_per_dim", 1e-6),
         ("random-features-flow", "features_per_dim", 1e-6),
         ("spiked-tensor", "step", 1e-6),
@@ -224,3 +227,17 @@ def test_a_run_without_samples_names_the_field_of_the_flow():
     kind = experiment_class("learn-then-overfit")
     said = field_ends.answer(kind, {"samples_per_parameter": 1e-300}, 10.0, simulate=True)
     assert said == "sentence: samples_per_parameter must leave a sample for 3 neurons in 16 dimensions, got 1e-300."
+
+
+def test_spans_near_the_least_number_are_integrated():
+    """LSODA never returned from 1e-300; growth is linear in so short a time, and the rate sees the time itself."""
+    times = np.array([0.0, 0.5e-300, 1e-300])
+    found = lsoda(lambda t, y: [2.0, t], (0.0, 0.0), times, 1e-9, 1e-12)
+    np.testing.assert_allclose(found.y[0], 2.0 * times, rtol=1e-12)
+    assert field_ends.answer(experiment_class("spiked-tensor"), {"horizon": 1e-300}, 10.0) == "number"
+
+
+def test_too_many_layers_name_both_numbers():
+    kind = experiment_class("attention-layers")
+    said = field_ends.answer(kind, {"eta": 1e-300}, 10.0)
+    assert said.startswith("sentence: beta must be smaller or eta larger than 3 and 1e-300")
