@@ -25,7 +25,7 @@ from limen.theory.lsoda import lsoda
 from limen.theory.one_pass.incremental import incremental_learning
 from limen.theory.thresholds.feature_learning import _lowest_crossings
 
-# Closed forms; `benchmarks/field_ends.py` walks through all experiments, for a quarter of an hour.
+# Closed forms; `benchmarks/field_ends.py` walks through all experiments, for an hour.
 LIGHT = ("marchenko-pastur", "ridge-early-stopping", "uniform-gap", "double-descent")
 
 
