@@ -241,3 +241,10 @@ def test_too_many_layers_name_both_numbers():
     kind = experiment_class("attention-layers")
     said = field_ends.answer(kind, {"eta": 1e-300}, 10.0)
     assert said.startswith("sentence: beta must be smaller or eta larger than 3 and 1e-300")
+
+
+@pytest.mark.parametrize("name", ["committee-sgd", "incremental-learning"])
+def test_a_run_of_too_many_steps_names_the_rate(name):
+    """1e300 steps became none in whole numbers, and the run said it was fine."""
+    said = field_ends.answer(experiment_class(name), {"rate": 1e-300}, 10.0, simulate=True)
+    assert said.startswith("sentence: rate must be larger for at most 2^31 steps, got ")
