@@ -247,4 +247,4 @@ def test_too_many_layers_name_both_numbers():
 def test_a_run_of_too_many_steps_names_the_rate(name):
     """1e300 steps became none in whole numbers, and the run said it was fine."""
     said = field_ends.answer(experiment_class(name), {"rate": 1e-300}, 10.0, simulate=True)
-    assert said.startswith("sentence: rate must be larger for at most 2^31 steps, got ")
+    assert said.startswith("sentence: rate must be larger for at most 2^62 steps, got ")

@@ -23,8 +23,8 @@ PROBED_UNTIL, PROBES = 1.0, 1001
 # Whole numbers beyond the range of floats are no rates.
 LARGEST = float(np.finfo(float).max)
 PANELS = 512
-# Beyond, steps are not counted: a run would take days.
-MOST_STEPS = 2.0**31
+# Beyond, steps are no whole numbers of 64 bits; fewer may still be too much work, which simulators say.
+MOST_STEPS = 2.0**62
 RateSchedule = str | OwnFunction
 
 
@@ -116,7 +116,7 @@ def whole_steps(steps: np.ndarray, rate: float | RateSchedule) -> np.ndarray:
     """Steps of SGD rounded to whole numbers; more than are counted are refused."""
     if not steps[-1] < MOST_STEPS:
         raise InputError(
-            f"rate must be larger for at most 2^31 steps, got {rate_label(rate)}, which needs {steps[-1]:.3g}."
+            f"rate must be larger for at most 2^62 steps, got {rate_label(rate)}, which needs {steps[-1]:.3g}."
         )
     return np.rint(steps).astype(np.int64)
 
