@@ -1,19 +1,25 @@
 """Every experiment at both ends of every field: a number or one sentence, never a traceback.
 
-    python benchmarks/field_ends.py [NAME ...] [--seconds S]
+    python benchmarks/field_ends.py [NAME ...] [--seconds S] [--simulate] [--all]
 
 All other fields keep their quick values. The ends of a field are its bounds; an open end at 0 is 1e-300, other open
-ends are the next number inside. Theory, its numbers and its figure are asked for. What takes longer than `--seconds` of
-processor time, or more memory than there is, is counted as *long*: nothing is known about it. Each experiment is walked
-in a process of its own, which is ended if it does not come back.
+ends are the next number inside. Theory, its numbers and its figure are asked for, or one run with `--simulate`. What
+takes longer than `--seconds` of processor time, or more memory than `MEMORY`, is counted as *long*: nothing is known
+about it. Each experiment is walked in a process of its own; one that does not come back from an end is ended, and the
+walk goes on behind that end.
 """
 
 import argparse
 import json
+import queue
+import resource
 import signal
 import subprocess
 import sys
+import threading
 import warnings
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import annotated_types
@@ -21,10 +27,12 @@ import numpy as np
 
 from limen.experiments.registry import PLACES, experiment_class
 from limen.problem.spec import InputError
-from limen.result import first_not_finite
+from limen.result import Result, first_not_finite
 
 SMALLEST = 1e-300
 SECONDS = 4.0
+# Bytes of address space of a walking process.
+MEMORY = 8 * 2**30
 
 
 def ends(field: Any) -> list[float]:
@@ -43,8 +51,20 @@ def ends(field: Any) -> list[float]:
     return found
 
 
-def answer(kind: type, changes: dict[str, Any], seconds: float) -> str:
-    """`number`, `not ok: ...`, `sentence: ...`, `long` or `error: ...`."""
+def asked(kind: type, changes: dict[str, Any], simulate: bool) -> Result:
+    """Theory with its numbers and its figure, or one run with its numbers."""
+    experiment = kind(**{**kind.quick, **changes})
+    if simulate:
+        result = experiment.simulate(0)
+    else:
+        result = experiment.theory((0, 1) if kind.paired else ())
+        json.dumps(experiment.figure(result).describe(), allow_nan=False)
+    dict(experiment.numbers(result.dataset))
+    return result
+
+
+def answer(kind: type, changes: dict[str, Any], seconds: float, simulate: bool = False) -> str:
+    """`number`, `not ok: ...`, `sentence: ...`, `long`, `warning: ...` or `error: ...`."""
 
     def stop(*_: object) -> None:
         raise TimeoutError
@@ -52,35 +72,75 @@ def answer(kind: type, changes: dict[str, Any], seconds: float) -> str:
     signal.signal(signal.SIGVTALRM, stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            experiment = kind(**{**kind.quick, **changes})
-            theory = experiment.theory((0, 1) if kind.paired else ())
-            dict(experiment.numbers(theory.dataset))
-            json.dumps(experiment.figure(theory).describe(), allow_nan=False)
+        with warnings.catch_warnings(record=True) as shown:
+            warnings.simplefilter("always")
+            result = asked(kind, changes, simulate)
     except (TimeoutError, MemoryError):
         return "long"
     except InputError as said:
         return f"sentence: {said}"
     except Exception as error:
-        if "TimeoutError" in str(error):
+        if "TimeoutError" in str(error) or "RESOURCE_EXHAUSTED" in str(error):
             return "long"
         return f"error: {type(error).__name__}: {str(error)[:200]}"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
-    if theory.ok and first_not_finite(theory.dataset):
-        return f"error: {first_not_finite(theory.dataset)}, and ok"
-    return "number" if theory.ok else f"not ok: {theory.status}"
+    if result.ok and first_not_finite(result.dataset):
+        return f"error: {first_not_finite(result.dataset)}, and ok"
+    if shown:
+        return f"warning: {shown[0].category.__name__}: {shown[0].message}"
+    return "number" if result.ok else f"not ok: {result.status}"
 
 
-def walk(name: str, seconds: float = SECONDS) -> dict[str, str]:
-    """What an experiment says at every end, by `field=value`."""
+def places(name: str) -> list[tuple[str, float]]:
+    """Every end of an experiment: field and value."""
+    return [(key, value) for key, field in experiment_class(name).model_fields.items() for value in ends(field)]
+
+
+def walk(name: str, seconds: float = SECONDS, simulate: bool = False, start: int = 0) -> Iterator[tuple[str, str]]:
+    """What an experiment says at every end from the `start`-th on, by `field=value`."""
     kind = experiment_class(name)
-    return {
-        f"{key}={value:g}": answer(kind, {key: value}, seconds)
-        for key, field in kind.model_fields.items()
-        for value in ends(field)
-    }
+    for key, value in places(name)[start:]:
+        yield f"{key}={value:g}", answer(kind, {key: value}, seconds, simulate)
+
+
+def walk_apart(name: str, seconds: float, simulate: bool) -> Iterator[tuple[str, str]]:
+    """The same, in processes that are ended when an end takes ten times its seconds of the clock.
+
+    What is compiled cannot be stopped from inside; and other work may share the machine.
+    """
+    there, done = places(name), 0
+    while done < len(there):
+        command = [sys.executable, __file__, name, "--one", "--start", str(done), "--seconds", str(seconds)]
+        walker = subprocess.Popen(
+            command + ["--simulate"] * simulate, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        lines: queue.Queue[str] = queue.Queue()
+        reader = threading.Thread(target=_pass_on, args=(walker.stdout, lines), daemon=True)
+        reader.start()
+        while done < len(there):
+            try:
+                line = lines.get(timeout=20.0 + 10.0 * seconds)
+            except queue.Empty:
+                line = "late"
+            if line and line != "late":
+                yield tuple(json.loads(line))
+                done += 1
+                continue
+            walker.kill()
+            key, value = there[done]
+            yield f"{key}={value:g}", "long" if line else f"error: the process died: {walker.communicate()[1][-300:]}"
+            done += 1
+            break
+        walker.kill()
+        walker.wait()
+
+
+def _pass_on(stream: Any, lines: "queue.Queue[str]") -> None:
+    """Lines of a process, and an empty one when it is over."""
+    for line in stream:
+        lines.put(line)
+    lines.put("")
 
 
 def main() -> None:
@@ -88,35 +148,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", default=list(PLACES))
     parser.add_argument("--seconds", type=float, default=SECONDS)
+    parser.add_argument("--simulate", action="store_true", help="ask for one run in place of the theory")
+    parser.add_argument("--all", action="store_true", help="print every answer, not only errors and warnings")
     parser.add_argument("--one", action="store_true", help="walk over one experiment here, and print JSON lines")
-    asked = parser.parse_args()
-    if asked.one:
-        kind = experiment_class(asked.names[0])
-        for key, field in kind.model_fields.items():
-            for value in ends(field):
-                print(json.dumps([f"{key}={value:g}", answer(kind, {key: value}, asked.seconds)]), flush=True)
+    parser.add_argument("--start", type=int, default=0, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.one:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        for place, said in walk(given.names[0], given.seconds, given.simulate, given.start):
+            print(json.dumps([place, said]), flush=True)
         return
-    counts: dict[str, int] = {}
-    for name in asked.names:
-        command = [sys.executable, __file__, name, "--one", "--seconds", str(asked.seconds)]
-        try:
-            # Of the clock: other work may share the machine, and what is compiled cannot be stopped in between.
-            wait = (
-                10.0
-                * asked.seconds
-                * (3 + sum(len(ends(field)) for field in experiment_class(name).model_fields.values()))
-            )
-            done = subprocess.run(command, capture_output=True, text=True, timeout=wait)
-            lines, died = done.stdout.splitlines(), done.returncode != 0
-        except subprocess.TimeoutExpired as late:
-            lines, died = (late.stdout or b"").decode().splitlines(), True
-        for place, said in map(json.loads, lines):
-            counts[said.split(":")[0]] = counts.get(said.split(":")[0], 0) + 1
-            if said.startswith("error"):
+    counts: Counter[str] = Counter()
+    for name in given.names:
+        for place, said in walk_apart(name, given.seconds, given.simulate):
+            counts[said.split(":")[0]] += 1
+            if given.all or said.startswith(("error", "warning")):
                 print(f"{name} {place}: {said}", flush=True)
-        if died:
-            print(f"{name}: ended before its last field", flush=True)
-    print(counts)
+    print(dict(counts))
 
 
 if __name__ == "__main__":

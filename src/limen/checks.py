@@ -115,7 +115,9 @@ def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
     if isinstance(seeds, Sequence) and not isinstance(seeds, str):
         if any(isinstance(seed, bool) or not _is_whole(seed) for seed in seeds):
             raise InputError(f"seeds must be whole numbers, got {list(seeds)!r}.")
-        if not seeds or any(seed < 0 for seed in seeds) or len(set(seeds)) != len(seeds):
+        if not seeds:
+            raise InputError("seeds must be at least one whole number, got [].")
+        if any(seed < 0 for seed in seeds) or len(set(seeds)) != len(seeds):
             raise InputError(f"seeds must be distinct and not negative, got {list(seeds)!r}.")
         return tuple(int(seed) for seed in seeds)
     return tuple(range(whole("seeds", seeds)))

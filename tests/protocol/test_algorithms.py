@@ -22,7 +22,7 @@ def problem(algorithm, **entries):
         (lambda: limen.GradientDescent(0.1, batch_fraction=1.5), "batch_fraction must be at most 1"),
         (lambda: limen.GradientDescent("1 - t"), "step must be finite and positive, got 0 at t = 1"),
         (lambda: limen.GradientDescent("1/(1 + s)"), "s"),
-        (lambda: limen.Adam(0.1, beta1=1.0), "beta1 must be less than 1.0"),
+        (lambda: limen.Adam(0.1, beta1=1.0), "beta1 must be at most 0.999999"),
         (lambda: limen.Adam(0.1, epsilon=0), "epsilon must be greater than 0, got 0: without it the rule jumps"),
         (lambda: limen.SignDescent(0.1, 0), "smoothing must be greater than 0, got 0: without it the rule jumps"),
         (lambda: limen.EntrywiseDescent(0.1, 3), "rule must be callable, got 3"),

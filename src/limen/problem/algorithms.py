@@ -41,6 +41,8 @@ from limen.problem.updates import (
 )
 
 Memory = Annotated[float, Field(ge=0.0, lt=1.0)]
+# Adam divides by 1 - beta, which is a number of few digits in single precision beyond this.
+LongMemory = Annotated[float, Field(ge=0.0, le=0.999999)]
 Fraction = Annotated[float, Field(gt=0.0, le=1.0)]
 
 
@@ -86,8 +88,8 @@ class Adam(Spec):
     """
 
     step: Step = Field(description="learning rate: a number, or a formula in the number t of steps done")
-    beta1: Memory = Field(0.9, description="memory of the mean gradient")
-    beta2: Memory = Field(0.999, description="memory of the mean square")
+    beta1: LongMemory = Field(0.9, description="memory of the mean gradient")
+    beta2: LongMemory = Field(0.999, description="memory of the mean square")
     epsilon: float = Field(0.01, description="smoothing of the denominator, above 0")
     weight_decay: float = Field(0.0, ge=0.0, description="decay of the first layer")
     batch_fraction: Fraction = Field(1.0, description="part of the samples that a step sees")

@@ -23,6 +23,8 @@ PROBED_UNTIL, PROBES = 1.0, 1001
 # Whole numbers beyond the range of floats are no rates.
 LARGEST = float(np.finfo(float).max)
 PANELS = 512
+# Beyond, steps are no whole numbers of 64 bits; fewer may still be too much work, which simulators say.
+MOST_STEPS = 2.0**62
 RateSchedule = str | OwnFunction
 
 
@@ -98,7 +100,8 @@ def steps_at(rate: float | RateSchedule, times: np.ndarray, weights: int) -> np.
     broken at the `times`.
     """
     if not is_schedule(rate):
-        return np.rint(times * weights / rate).astype(np.int64)
+        with np.errstate(over="ignore"):
+            return whole_steps(times * weights / rate, rate)
     last = float(times[-1])
     check_rate_until(rate, last)
     edges = np.union1d(np.linspace(0.0, last, PANELS + 1), times)
@@ -106,7 +109,16 @@ def steps_at(rate: float | RateSchedule, times: np.ndarray, weights: int) -> np.
     halves = 0.5 * np.diff(edges)
     points = (edges[:-1] + halves)[:, None] + halves[:, None] * nodes
     count = np.concatenate([[0.0], np.cumsum((halves[:, None] * parts / rate_values(rate, points)).sum(axis=1))])
-    return np.rint(count[np.searchsorted(edges, times)] * weights).astype(np.int64)
+    return whole_steps(count[np.searchsorted(edges, times)] * weights, rate)
+
+
+def whole_steps(steps: np.ndarray, rate: float | RateSchedule) -> np.ndarray:
+    """Steps of SGD rounded to whole numbers; more than are counted are refused."""
+    if not steps[-1] < MOST_STEPS:
+        raise InputError(
+            f"rate must be larger for at most 2^62 steps, got {rate_label(rate)}, which needs {steps[-1]:.3g}."
+        )
+    return np.rint(steps).astype(np.int64)
 
 
 def _checked_step(value: Any) -> float | RateSchedule:

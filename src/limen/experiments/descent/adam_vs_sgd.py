@@ -40,8 +40,8 @@ class AdamVersusSGD(SeveralTrainings):
 
     step_gd: float = Field(0.5, gt=0.0, le=100.0, description="step η of gradient descent")
     step_adam: float = Field(0.15, gt=0.0, le=10.0, description="step η of Adam, scaled: η/√d in plain training")
-    beta1: float = Field(0.9, ge=0.0, lt=1.0, description="β₁ of Adam")
-    beta2: float = Field(0.99, ge=0.0, lt=1.0, description="β₂ of Adam")
+    beta1: float = Field(0.9, ge=0.0, le=0.999999, description="β₁ of Adam")
+    beta2: float = Field(0.99, ge=0.0, le=0.999999, description="β₂ of Adam")
     epsilon: float = Field(0.01, gt=0.0, le=10.0, description="ε of Adam, scaled: ε/√d in plain training")
     filled: float = Field(0.05, gt=0.0, le=1.0, description="fraction p of non-zero entries of the sparse target")
     steps: int = Field(30, ge=1, le=200, description="steps")

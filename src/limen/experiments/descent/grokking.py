@@ -81,6 +81,9 @@ class Grokking(Experiment):
     def _check(self) -> "Grokking":
         if not 1 <= len(self.samples_per_dim) <= 6 or not all(0.0 < ratio <= 200.0 for ratio in self.samples_per_dim):
             raise InputError(f"samples_per_dim must be 1 to 6 numbers in (0, 200], got {self.samples_per_dim}.")
+        most = float(np.sqrt(self.d // 2))
+        if self.start > most and not self.random_start:
+            raise InputError(f"start must be at most √⌊d/2⌋ = {most:.4g}, the length of a neuron, got {self.start:g}.")
         problem = self.problem(self.samples_per_dim[0], self.d // 2)
         if hard_subspace(problem.target).dimension == 0:
             raise InputError(f"target must have a hard direction, got {self.target!r}, which has none.")

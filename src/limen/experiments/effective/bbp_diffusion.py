@@ -44,8 +44,8 @@ class BBPDiffusion(Experiment):
     quick: ClassVar[dict[str, float]] = {"d": 1600, "runs": 1024}
     quick_seeds: ClassVar[int] = 64
 
-    step: float = Field(1.0, gt=0.0, le=5.0, description="step c (c/N per sample), also the critical signal")
-    horizon: float = Field(0.3, gt=0.0, le=5.0, description="time t·c up to which runs are followed")
+    step: float = Field(1.0, ge=1e-6, le=5.0, description="step c (c/N per sample), also the critical signal")
+    horizon: float = Field(0.3, ge=1e-6, le=5.0, description="time t·c up to which runs are followed")
     d: int = Field(3400, ge=50, le=10**6, description="dimension N; a run takes N·horizon/c² steps")
     runs: int = Field(448, ge=8, le=4096, description="runs in one seed")
 

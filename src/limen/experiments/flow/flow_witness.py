@@ -83,6 +83,13 @@ def orthogonal(problem: TwoLayer) -> TwoLayer:
 def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Findings]:
     """One draw of the Gaussian model in each dimension, then in the last of them a network on real inputs with the
     same start, neurons orthogonal to each other, and the same label noise."""
+    assert problem.samples_per_dim is not None
+    d, width = min(dimensions), problem.network.width
+    if round(problem.samples_per_dim * d) < 1:
+        raise InputError(
+            f"samples_per_parameter must leave a sample for {width} neurons in {d} dimensions, "
+            f"got {problem.samples_per_dim / width:g}."
+        )
     problem = orthogonal(problem)
     models = [sampled_gaussian_model.solve(problem, times, d, seed, tolerance=STEP_TOLERANCE) for d in dimensions]
     return [*models, gradient_flow.solve(problem, times, dimensions[-1], seed, tolerance=STEP_TOLERANCE)]

@@ -176,7 +176,8 @@ class MeanFieldFlow(Experiment):
                 )
                 for w, x in zip(counts, distances, strict=True)
             }
-            if len(distances) > 1:
+            # Without noise the limit may be passed: distances of both signs follow no power.
+            if len(distances) > 1 and distances[0] * distances[-1] > 0.0:
                 found["exponent_of_width"] = Number(
                     float(np.log(distances[-1] / distances[0]) / np.log(counts[-1] / counts[0])),
                     f"power of the width with which v nears infinite width, m = {counts[0]} to {counts[-1]}",

@@ -65,9 +65,12 @@ class SGDBesideFlow(Experiment):
     def _possible(self) -> "SGDBesideFlow":
         if not self.rates or not all(0.0 < rate <= 10.0 for rate in self.rates):
             raise InputError(f"rates must be numbers above 0, at most 10, got {self.rates}.")
-        most = max(int(self.steps(rate)[-1]) for rate in self.rates)
-        if most > MOST_STEPS or min(int(self.steps(rate)[-1]) for rate in self.rates) < 1:
-            raise InputError(f"horizon must be 1 to {MOST_STEPS} steps of every rate, got {self.horizon:g}.")
+        for rate in self.rates:
+            if not 1 <= self.steps(rate)[-1] <= MOST_STEPS:
+                raise InputError(
+                    f"horizon * samples_per_dim / rate, the number of steps, must be 1 to {MOST_STEPS} for every rate, "
+                    f"got {self.horizon:g} * {self.samples_per_dim:g} / {rate:g}."
+                )
         self.problem(GradientFlow())
         return self
 

@@ -12,6 +12,7 @@ from limen.experiments.figure import Figure
 from limen.experiments.kernel.curve_figure import curve_figure
 from limen.experiments.kernel.shipped_data import shipped
 from limen.experiments.number import Number
+from limen.problem import InputError
 from limen.result import Findings, Result
 
 
@@ -48,12 +49,19 @@ class LearningCurveData(Experiment):
         """Numbers of samples, from a tenth of the largest."""
         return np.unique(np.geomspace(self.largest / 10, self.largest, self.points).round().astype(int))
 
-    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+    def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Inputs and labels; some rows must be left out of the largest number of samples."""
         X, y = shipped(self.data, self.shuffled)
+        if self.largest >= len(X):
+            raise InputError(f"largest must be below the {len(X)} rows of {self.data}, got {self.largest}.")
+        return X, y
+
+    def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        X, y = self.rows()
         return learning_curve(X, y, self.model, self.sizes(), self.ridge).findings
 
     def train(self, seed: int) -> Findings:
-        X, y = shipped(self.data, self.shuffled)
+        X, y = self.rows()
         found = training_curve(X, y, self.model, self.sizes(), self.ridge, seeds=[seed], draws=self.draws)
         return Findings(found.dataset.assign_attrs(d=self.largest), found.ok, found.status)
 

@@ -38,8 +38,8 @@ class RandomFeaturesFlow(Experiment):
     quick: ClassVar[dict[str, float]] = {"d": 60}
     quick_seeds: ClassVar[int] = 640
 
-    features_per_dim: float = Field(6.0, gt=0.0, le=50.0, description="features per dimension N/d")
-    samples_per_dim: float = Field(3.0, gt=0.0, le=50.0, description="samples per dimension n/d")
+    features_per_dim: float = Field(6.0, ge=1e-6, le=50.0, description="features per dimension N/d")
+    samples_per_dim: float = Field(3.0, ge=1e-6, le=50.0, description="samples per dimension n/d")
     activation: Literal["relu", "tanh", "erf"] = Field("erf", description="activation σ of the features")
     nonlinear: float = Field(0.3, ge=0.0, le=10.0, description="variance F*² of the non-linear part of the target")
     noise: float = Field(0.2, ge=0.0, le=10.0, description="variance τ² of the label noise")

@@ -37,7 +37,7 @@ class RidgeEarlyStopping(Experiment):
     quick: ClassVar[dict[str, float]] = {"d": 200, "last_time": 5.0}
     quick_seeds: ClassVar[int] = 1000
 
-    ratio: float = Field(1.5, gt=0.0, le=20.0, description="dimensions per sample γ = p/n")
+    ratio: float = Field(1.5, ge=1e-6, le=20.0, description="dimensions per sample γ = p/n")
     noise: float = Field(0.5, ge=1e-9, le=100.0, description="variance σ² of the label noise")
     signal: float = Field(1.0, ge=1e-9, le=100.0, description="squared norm r² of the coefficients")
     last_time: float = Field(50.0, gt=1.0, le=10_000.0, description="last time t of the flow, and of 1/λ")

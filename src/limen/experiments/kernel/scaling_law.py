@@ -4,11 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
 from limen.experiments.number import Number
+from limen.problem import InputError
 from limen.problem.families.power_law_features import PowerLawFeatures
 from limen.result import Findings, Result
 from limen.theory.kernel.scaling.power_law import population
@@ -49,6 +50,12 @@ class ScalingLaw(Experiment):
     rate: float = Field(0.2, gt=0.0, le=1.0, description="learning rate γ in units of one over trace + batch")
     batch: int = Field(32, ge=1, le=1000, description="samples B of a step")
     steps: int = Field(500, ge=10, le=100_000, description="steps of SGD")
+
+    @model_validator(mode="after")
+    def _room(self) -> "ScalingLaw":
+        if self.ambient <= self.largest:
+            raise InputError(f"ambient must exceed largest = {self.largest}, got {self.ambient}.")
+        return self
 
     def features(self) -> np.ndarray:
         """Model sizes, ascending."""

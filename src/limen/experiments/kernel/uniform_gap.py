@@ -44,7 +44,7 @@ class UniformConvergence(Experiment):
 
     noise: float = Field(0.25, ge=0.0, le=100.0, description="variance σ² of the label noise")
     signal: float = Field(1.0, gt=0.0, le=10.0, description="norm r of the coefficients")
-    radius: float = Field(1.25, gt=0.0, le=100.0, description="radius ρ of the ball")
+    radius: float = Field(1.25, ge=1e-6, le=100.0, description="radius ρ of the ball")
     d: int = Field(100, ge=20, le=1_000, description="dimension d of the inputs; samples are d/γ")
 
     def ratios(self) -> np.ndarray:

@@ -65,7 +65,8 @@ class MeanFieldCommittee(Experiment):
         if not all(width >= 2 and width == int(width) for width in self.widths) or not self.widths:
             raise InputError(f"widths must be whole numbers of at least 2, got {self.widths}.")
         if self.d < self.teachers + max(self.widths):
-            raise InputError(f"d must be at least students + teachers = {self.teachers + int(max(self.widths))}.")
+            most = self.teachers + int(max(self.widths))
+            raise InputError(f"d must be at least students + teachers = {most}, got {self.d}.")
         return self
 
     def sizes(self) -> tuple[int, ...]:

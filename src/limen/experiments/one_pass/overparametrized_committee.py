@@ -62,7 +62,8 @@ class OverparametrizedCommittee(Experiment):
         if min(self.ratios) < 1.0 or max(self.ratios) > 8.0:
             raise InputError(f"ratios must lie between 1 and 8, got {self.ratios}.")
         if self.d < self.teachers + max(self.widths()):
-            raise InputError(f"d must be at least students + teachers = {self.teachers + max(self.widths())}.")
+            most = self.teachers + max(self.widths())
+            raise InputError(f"d must be at least students + teachers = {most}, got {self.d}.")
         return self
 
     def widths(self) -> tuple[int, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from limen.machine.memory import check_memory
 from limen.problem.input_rows import InputRows
 from limen.problem.spec import InputError
 from limen.simulation.data import shuffled_rows
@@ -46,6 +47,9 @@ def draw_least_squares(
     refused."""
     counts = _counts(dimension, np.atleast_1d(np.asarray(weights, dtype=float)))
     variances = np.repeat(np.atleast_1d(np.asarray(values, dtype=float)), counts)
+    # Normals, their scaled copy, and one of the same size where they are decomposed.
+    what = f"the inputs, {samples:.3g} samples in {dimension} dimensions,"
+    check_memory(what, 24.0 * samples * dimension, "take a smaller d or fewer samples per dimension")
     inputs = numpy_generator(seed, dimension, "inputs").standard_normal((samples, dimension)) * np.sqrt(variances)
     return _labelled(seed, inputs, variances, counts, noise, signal)
 

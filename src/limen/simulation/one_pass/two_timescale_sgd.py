@@ -15,6 +15,7 @@ import xarray as xr
 from limen.gaussian.keys import stream_key
 from limen.method import answers
 from limen.problem.activations import hermite_series
+from limen.problem.rates import whole_steps
 from limen.problem.spec import InputError
 from limen.result import Findings
 from limen.simulation.record import diverged, record_blocks
@@ -51,7 +52,7 @@ def two_timescale_sgd(
     if not (rate > 0.0 and epsilon > 0.0):
         raise InputError(f"rate and epsilon must be positive, got {rate} and {epsilon}.")
     unit = rate / (d * m)
-    steps = np.rint(grid / unit).astype(np.int64)
+    steps = whole_steps(grid / unit, rate)
     first = np.zeros((m, d), dtype=np.float32)
     first[np.arange(m), np.arange(1, m + 1)] = 1.0
     rates = jnp.asarray([unit, unit / epsilon], jnp.float32)

@@ -148,7 +148,8 @@ def _slow_layers(n: int, beta: float, eta: float, y: float, end: float, shift: S
         before, here, after = move(at - reach), move(at), move(at + reach)
         if here < 1e-3 / MOST_LAYERS:
             raise InputError(
-                f"more than {MOST_LAYERS:g} layers at beta = {beta:g}: use log_hitting_time and subtract log(eta)."
+                f"beta must be smaller or eta larger than {beta:g} and {eta:g}: more than {MOST_LAYERS:g} layers "
+                "are needed (log_hitting_time less log(eta) counts them at any size)."
             )
         slope, bend = (after - before) / (2.0 * reach), (after - 2.0 * here + before) / reach**2
         return 1.0 / (here * (1.0 - slope / 2.0 + slope**2 / 3.0 + here * bend / 12.0))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from limen.problem import InputError
 from limen.problem.algorithms import Descent
 
 
@@ -26,9 +27,17 @@ class Batches(NamedTuple):
 
 
 def draw_batches(algorithm: Descent, steps: int, paths: int, randoms: Sequence[np.random.Generator]) -> Batches | None:
-    """The batches of all steps, a generator for every run; arrays of shape (runs, steps, paths), float32."""
+    """The batches of all steps, a generator for every run; arrays of shape (runs, steps, paths), float32.
+
+    Refused where a step would see less than one path on average: its force would be zero, or one path's alone.
+    """
     if algorithm.batch_fraction == 1.0:
         return None
+    if algorithm.batch_fraction * paths < 1.0:
+        raise InputError(
+            f"batch_fraction must be at least 1 / paths = {1.0 / paths:.3g}, or a step of the theory sees no path, "
+            f"got {algorithm.batch_fraction:g}."
+        )
     drawn = [_draw(algorithm, steps, paths, random) for random in randoms]
     return Batches(*(np.stack(parts) for parts in zip(*drawn, strict=True)))
 

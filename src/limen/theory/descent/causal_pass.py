@@ -65,6 +65,8 @@ def memory_estimate(steps: int, width: int, paths: int, latents: int, atoms: int
     return paths * (responses + 8.0 * (atoms * (latents + width + gradients) + 3 * gradients + 2 * width**2 + 8))
 
 
+# Weights about to be lost leave the finite numbers; the run then ends and is said to diverge.
+@np.errstate(over="ignore", invalid="ignore")
 def causal_pass(
     problem: TwoLayer,
     coordinates: Coordinates,

@@ -13,6 +13,8 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, plain_units
+from limen.problem.divergence import remedy
+from limen.problem.rates import rate_label
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
@@ -28,6 +30,10 @@ CITATIONS = ("celentano2021", "gerbelot2022", "kingma2015")
 ENTRY_SEED = 500_000
 # A set whose train losses differ by more than this part of their range has too few paths.
 LARGEST_SPREAD = 0.02
+# A train loss that moves by a smaller part of itself is measured by this part of it instead of its range.
+STILL = 1e-3
+# Squares of gradients, of size samples_per_dim ** -0.5, must be numbers in single precision.
+FEWEST_SAMPLES = 1e-30
 # Paths to begin with, and how far they are raised where the sets differ.
 PATHS, MOST_PATHS, MOST_BYTES = 16384, 262144, 1e9
 
@@ -67,6 +73,12 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
         raise InputError(f"entrywise does not apply: {reason}")
     if scrambles < 1:
         raise InputError(f"scrambles must be at least 1, got {scrambles}.")
+    assert isinstance(problem.algorithm, Descent) and problem.samples_per_dim is not None
+    if problem.samples_per_dim < FEWEST_SAMPLES:
+        raise InputError(
+            f"samples_per_dim must be at least {FEWEST_SAMPLES:g}, or gradients leave single precision, "
+            f"got {problem.samples_per_dim:g}."
+        )
     grid = time_grid(times, counts_steps=True)
     steps, width, k = int(grid[-1]), problem.network.width, problem.target.latents
 
@@ -88,11 +100,14 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     status, ok = f"median of {scrambles} sets of {count} samples and {count} entries.", True
     if not np.isfinite(loss).all():
         ok, first = False, grid[~np.isfinite(loss)][0]
-        status = f"the weights diverge before step {first:g}: take a smaller step."
+        status = f"the weights diverge before step {first:g}: {remedy(problem)}."
     elif apart(dataset):
         ok, worst = False, grid[int(np.argmax(dataset.train_loss_spread.values))]
         status = f"sets of {count} paths differ by more than 2% of the range of the train loss at step {worst:g}: "
         status += "take more paths."
+        if np.ptp(loss) < STILL * loss[0]:
+            status = f"the train loss moves by less than {STILL:.1%}, which sets of {count} paths do not resolve: "
+            status += f"take more steps, or a larger step than {rate_label(problem.algorithm.step)}."
     if isinstance(problem.algorithm, Entrywise):
         status = f"{status[:-1]}; {plain_units(problem.algorithm)}."
     statistics = {"memory": bytes_of(count)}
@@ -102,7 +117,7 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
 def apart(dataset: xr.Dataset) -> bool:
     """Whether sets differ by more than 2% of the range of the train loss; one set has nothing to differ from."""
     loss, spread = dataset.train_loss.values, dataset.train_loss_spread.values
-    return bool(np.max(spread) > LARGEST_SPREAD * max(np.ptp(loss), 1e-3 * loss[0]))
+    return bool(np.max(spread) > LARGEST_SPREAD * max(np.ptp(loss), STILL * loss[0]))
 
 
 def run_set(problem: TwoLayer, steps: int, paths: int, seed: int) -> Run:

@@ -19,6 +19,7 @@ from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, Network, OverlapStart, TwoLayer
+from limen.problem.divergence import remedy
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
 from limen.result import Findings
@@ -136,7 +137,7 @@ def solve_decaying(
     if len(ladder) > 1:
         status = f"{status[:-1]}, continued in 1/m from {', '.join(map(str, ladder))} neurons."
     if not np.isfinite(dataset.train_loss.values).all():
-        ok, status = False, "the weights diverge: take a smaller step."
+        ok, status = False, f"the weights diverge: {remedy(problem)}."
     elif worst > LARGEST_ERROR:
         ok = False
         status = f"{words} or their continuation in 1/m differ by {worst:.1%} of a variable's size: take more paths."

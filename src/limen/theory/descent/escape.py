@@ -16,6 +16,7 @@ from limen.link import hard_subspace
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
+from limen.problem.divergence import refusal
 from limen.result import Findings, Result
 from limen.theory.descent.finite_dimension import CITATIONS, runs
 
@@ -62,7 +63,7 @@ def escaping_runs(
         raise InputError(f"target {problem.target.label!r} must have a hard direction: there is none.")
     found = runs(problem, times, d, seeds, paths, seed, even_sets)
     if not found.ok:
-        raise InputError(f"step must be small enough for descent: {found.status}")
+        raise InputError(refusal(problem, found.status))
     cosine = largest_cosine(problem, found.dataset)
     found.dataset["cosine"] = (("seed", "time"), cosine)
     found.dataset["escape_time"] = (("seed",), first_passage(found.dataset.time.values, cosine))
@@ -144,7 +145,7 @@ def _summary(found: Findings, variables: dict[str, Any], levels: np.ndarray, d: 
     return Findings(dataset, found.ok, found.status, found.statistics)
 
 
-def require_descent(prediction: Findings | Result) -> None:
+def require_descent(problem: TwoLayer, prediction: Findings | Result) -> None:
     """Refuses weights that diverge."""
     if not np.isfinite(prediction.dataset.train_loss.values).all():
-        raise InputError(f"step must be small enough for descent: {prediction.status}")
+        raise InputError(refusal(problem, prediction.status))

@@ -22,6 +22,7 @@ from limen.labelled import labelled
 from limen.link import hard_subspace
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
+from limen.problem.divergence import remedy
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
@@ -94,7 +95,7 @@ def runs(
     lost = np.concatenate([part.diverged for part in found])
     lost = lost[lost >= 0]
     if lost.size:
-        status = f"weights diverge in {lost.size} of {len(rows)} runs, first at step {lost.min()}: take a smaller step."
+        status = f"weights diverge in {lost.size} of {len(rows)} runs, first at step {lost.min()}: {remedy(problem)}."
     statistics = {"paths": float(quality.paths), "drift_error": quality.drift_error}
     return Findings(dataset, not lost.size, status, statistics)
 

@@ -15,6 +15,7 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, OverlapStart, TwoLayer
 from limen.problem.algorithms import beyond_plain
+from limen.problem.divergence import remedy
 from limen.problem.inputs import InputVariances
 from limen.problem.starts import overlap_matrix
 from limen.problem.times import time_grid
@@ -176,7 +177,7 @@ def solve(
         status = f"{status[:-1]}, without responses ({reason.split(':')[0].rstrip('.')})."
     if diverged:
         first = grid[~np.isfinite(dataset.train_loss.values)][0]
-        status = f"the weights diverge before step {first:g}: take a smaller step than {_step(problem)}."
+        status = f"the weights diverge before step {first:g}: {remedy(problem)}."
     elif error.first is not None:
         status = (
             f"sets of {paths} paths differ by {error.largest:.1%} of a variable's size, more than the tolerance "
@@ -326,7 +327,9 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])
         variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread", "error_part": part})
-        spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
+        # What diverges may be too large to be squared.
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread = values.std(axis=0, ddof=1) if len(found) > 1 else np.full(values.shape[1:], np.nan)
         variables[f"{name}_spread"] = (dims, spread)
     quadrature = variables.pop("quadrature_error")[1]
     variables.pop("quadrature_error_spread")
@@ -336,11 +339,6 @@ def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
     if "correlation" in variables:
         coords["time2"] = grid
     return labelled(variables, coords=coords)
-
-
-def _step(problem: TwoLayer) -> object:
-    assert isinstance(problem.algorithm, GradientDescent)
-    return problem.algorithm.step
 
 
 COARSE = {"paths": 1024, "scrambles": 2, "tolerance": 0.1}

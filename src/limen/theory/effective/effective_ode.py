@@ -25,6 +25,7 @@ from limen.problem.starts import Start
 from limen.result import Findings
 from limen.theory.effective.sphere.sphere_drift import SphereDrift
 from limen.theory.effective.tensor_flow import square_at_rest, tensor_flow
+from limen.theory.lsoda import lsoda
 
 CITATIONS = ("benarous2021", "benarous2022")
 TOLERANCE = 1e-10
@@ -109,7 +110,7 @@ def sphere_flow(drift: SphereDrift, m0: float, times: np.ndarray) -> np.ndarray:
     def rate(t: float, m: np.ndarray) -> np.ndarray:
         return drift(np.clip(m, -1.0, 1.0))
 
-    solution = solve_ivp(rate, (0.0, times[-1]), (m0,), t_eval=times, rtol=TOLERANCE, atol=1e-13, method="LSODA")
+    solution = lsoda(rate, (m0,), times, TOLERANCE, 1e-13)
     return np.clip(solution.y[0], -1.0, 1.0)
 
 

@@ -66,7 +66,10 @@ def frame_hitting_times(problem: MultiIndex, d: int, level: float, horizon: floa
     at = np.maximum(above.argmax(axis=1), 1)
     rows = np.arange(draws)
     before, after = logs[rows, at - 1], logs[rows, at]
-    times = grid[at] - (grid[1] - grid[0]) * after / (after - before)
+    # Over a short horizon a length may not move at all: it is then above the level from the start, or never.
+    interval = grid[1] - grid[0]
+    past = np.divide(interval * after, after - before, out=np.full(draws, interval), where=after != before)
+    times = grid[at] - past
     return np.sort(np.where(above.any(axis=1), np.maximum(times, 0.0), np.inf))
 
 

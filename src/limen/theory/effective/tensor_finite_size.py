@@ -11,10 +11,10 @@ $V_{mm}=c(A^2m^2+B^2)$, $V_{mr}=2cA^2mr$, $V_{rr}=4c(A^2r^2+B^2r)$.
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from limen.problem import InputError, SpikedTensor
 from limen.theory.effective.tensor_flow import TOLERANCE, checked_tensor, tensor_drift
+from limen.theory.lsoda import lsoda
 
 
 class FiniteSize(NamedTuple):
@@ -42,15 +42,7 @@ def tensor_finite_size(problem: SpikedTensor, m0: float, r0: float, times: Any) 
     if grid[-1] == 0.0:
         path = start[:, None]
     else:
-        solution = solve_ivp(
-            lambda t, state: _slope(problem, state),
-            (0.0, grid[-1]),
-            start,
-            method="LSODA",
-            t_eval=grid,
-            rtol=TOLERANCE,
-            atol=1e-12,
-        )
+        solution = lsoda(lambda t, state: _slope(problem, state), start, grid, TOLERANCE, 1e-12)
         if not solution.success:
             raise InputError(f"the flow cannot be followed to t = {grid[-1]:g} from m0 = {m0}, r0 = {r0}.")
         path = solution.y

@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from limen.problem import InputError, OnlinePCA, SpikedTensor
+from limen.theory.lsoda import lsoda
 
 TOLERANCE = 1e-10
 
@@ -56,12 +57,10 @@ def tensor_flow(problem: SpikedTensor, m0: Any, r0: Any, times: Any) -> tuple[np
     if grid[-1] == 0.0:
         path = starts[..., None]
     else:
-        solution = solve_ivp(
+        solution = lsoda(
             lambda t, y: np.concatenate(tensor_drift(problem, y[:count], np.maximum(y[count:], 0.0))),
-            (0.0, grid[-1]),
             starts.ravel(),
-            method="LSODA",
-            t_eval=grid,
+            grid,
             rtol=TOLERANCE,
             atol=1e-14,
         )

@@ -8,6 +8,7 @@ from limen.labelled import labelled
 from limen.method import answers
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import beyond_plain, constant_step
+from limen.problem.divergence import remedy
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.flow.history import History
@@ -68,7 +69,7 @@ def finite_step(problem: TwoLayer, steps: Any) -> Findings:
         },
         coords={"time": grid, "step": ("time", grid), "time2": grid, "group_size": ("group", model.sizes.astype(int))},
     )
-    status = "every step taken." if finite else f"diverges: take a smaller step than {problem.algorithm.step:g}."
+    status = "every step taken." if finite else f"diverges: {remedy(problem)}."
     statistics = {"truncation": model.truncation}
     return Findings(dataset, finite, status, statistics)
 

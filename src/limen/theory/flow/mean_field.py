@@ -13,7 +13,6 @@ two equations when all neurons start alike. The parts of the neurons orthogonal 
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from limen.labelled import labelled
 from limen.method import answers
@@ -24,6 +23,7 @@ from limen.problem.spec import InputError
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.flow.model import GaussianModel, model_of_groups, refuses
+from limen.theory.lsoda import lsoda
 
 CITATIONS = ("mei2018", "montanari2025")
 MOST_ENTRIES = 4_000_000
@@ -55,16 +55,16 @@ def mean_field(problem: TwoLayer, times: Any) -> Findings:
     grid = time_grid(times, False)
     pace = model.samples_per_parameter
     start = np.column_stack([model.second_layer, model.overlap]).ravel()
-    solution = solve_ivp(
+    paced = pace * grid
+    # Nothing moves in no time; the integrator needs a span.
+    solution = lsoda(
         lambda mean_field_time, state: _slopes(model, state, mean_field_time / pace),
-        (0.0, pace * grid[-1] or 1e-12),
         start,
-        "LSODA",
-        t_eval=pace * grid,
+        paced if paced[-1] > 0.0 else np.append(paced, 1e-12),
         rtol=1e-9,
         atol=1e-11,
     )
-    states = solution.y.T.reshape(-1, model.groups, 1 + model.latents)
+    states = solution.y.T[: grid.size].reshape(-1, model.groups, 1 + model.latents)
     reached = len(states) == grid.size
     second, overlap = states[:, :, 0], states[:, :, 1:]
     loss = np.array([_loss(model, a, v) for a, v in zip(second, overlap, strict=True)])

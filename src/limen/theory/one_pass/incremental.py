@@ -112,7 +112,7 @@ def incremental_learning(
         {
             "excess_risk": (("time",), excess),
             "residual": (("time", "degree"), residual),
-            "learning_time": (("degree",), np.array(learned)),
+            "learning_time": (("degree",), np.array(learned), {"undefined": "not half learnt at the last time"}),
         },
         coords={"time": grid, "degree": degrees},
     )

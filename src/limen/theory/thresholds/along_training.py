@@ -7,6 +7,7 @@ import numpy as np
 
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.divergence import refusal, remedy
 from limen.theory.descent.causal_pass import start_coefficients
 from limen.theory.descent.conditioned_pass import Sampling, Snapshot, conditioned_pass
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
@@ -158,13 +159,10 @@ def weight_decay_level(problem: TwoLayer) -> float:
 
 
 def require_finite(problem: TwoLayer, found: Sequence[Scramble]) -> None:
-    """Refuses a step size with which the weights diverge."""
+    """Refuses weights that diverge."""
     steps = [one.found.diverged for one in found if one.found.diverged is not None]
     if steps:
-        assert isinstance(problem.algorithm, GradientDescent)
-        raise InputError(
-            f"step must be small enough for descent, got {problem.algorithm.step:g}: diverged at {min(steps)}."
-        )
+        raise InputError(refusal(problem, f"the weights diverge at step {min(steps)}: {remedy(problem)}."))
 
 
 def _hard_coordinates(found: Sequence[Scramble]) -> np.ndarray:

@@ -178,7 +178,8 @@ def _lowest_crossings(signs: Callable[[int], np.ndarray]) -> np.ndarray:
     after = np.minimum(begins, len(values) - 1).astype(int)[None]
     now = np.take_along_axis(values, after, axis=0)[0]
     before = np.take_along_axis(values, np.maximum(after - 1, 0), axis=0)[0]
-    inside = (after[0] > 0) & np.isfinite(before)
+    # A number that never crosses may be the same at all ratios.
+    inside = (after[0] > 0) & np.isfinite(before) & (before != now)
     position = np.where(inside, after[0] - 1 + before / np.where(inside, before - now, 1.0), after[0])
     found = begins <= last
     crossing = np.where(found, LOWEST * 2.0 ** (np.where(found, position, 0.0) / PER_OCTAVE), np.inf)

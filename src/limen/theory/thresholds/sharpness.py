@@ -14,6 +14,7 @@ from limen.checks import whole
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import GradientDescent, InputError, TwoLayer
+from limen.problem.divergence import remedy
 from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.causal_pass import start_coefficients
@@ -82,7 +83,7 @@ def sharpness(
     finite = bool(np.isfinite(dataset.sharpness.values).all())
     status = f"median of {scrambles} sets of {paths} paths."
     if not finite:
-        status = "the weights diverge: take a smaller step."
+        status = f"the weights diverge: {remedy(problem)}."
     return Findings(dataset, finite, status, {"memory": memory})
 
 

@@ -99,5 +99,5 @@ def _prediction(problem: TwoLayer, times: Any, paths: int, scrambles: int, seed:
     grid = time_grid(times, counts_steps=True)
     # As many paths as were asked for: the linear law takes medians, and few percent of a kernel move it little.
     prediction = solve(problem, np.arange(grid[-1] + 1), paths, scrambles, seed, tolerance=1.0)
-    require_descent(prediction)
+    require_descent(problem, prediction)
     return prediction

@@ -12,10 +12,10 @@ the chain; its first line holds the volatility of Ben Arous, Gheissari & Jaganna
 """
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from limen.problem import BinaryMixture
 from limen.theory.effective.sphere.sphere_drift import SphereDrift
+from limen.theory.lsoda import lsoda
 
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
@@ -57,7 +57,5 @@ def overlap_fluctuations(problem: BinaryMixture, times: np.ndarray) -> tuple[np.
         shift = 0.5 * bend * state[2] + problem.step * (next_order - 0.5 * here * slope)
         return [here, slope * state[1] + shift, 2.0 * slope * state[2] + problem.step * variance]
 
-    solution = solve_ivp(
-        rate, (0.0, float(times[-1])), (0.0, 0.0, 1.0), t_eval=times, rtol=TOLERANCE, atol=1e-9, method="LSODA"
-    )
+    solution = lsoda(rate, (0.0, 0.0, 1.0), times, TOLERANCE, 1e-9)
     return solution.y[0], solution.y[1], solution.y[2]

@@ -7,10 +7,10 @@ unstable one above. Spiked matrices: $\alpha=4\lambda$, $\kappa=4r$, $D=8cr$ wit
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from limen.problem import InputError
 from limen.theory.effective.search.search_phase import search_rates
+from limen.theory.lsoda import lsoda
 
 TOLERANCE = 1e-9
 
@@ -30,7 +30,5 @@ def search_moments(problem: Any, times: np.ndarray) -> tuple[np.ndarray, np.ndar
         growth = now.push - now.restoring
         return [2.0 * growth * state[0] + now.volatility, growth]
 
-    solution = solve_ivp(
-        rate, (0.0, float(times[-1])), (1.0, 0.0), t_eval=times, rtol=TOLERANCE, atol=1e-12, method="LSODA"
-    )
+    solution = lsoda(rate, (1.0, 0.0), times, TOLERANCE, 1e-12)
     return solution.y[0], np.exp(solution.y[1])

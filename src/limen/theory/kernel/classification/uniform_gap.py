@@ -8,6 +8,9 @@ from scipy.optimize import brentq
 from limen import checks
 from limen.problem.spec import InputError
 
+# Fifth powers of 1/radius are still numbers.
+SMALLEST_RADIUS = 1e-60
+
 
 @dataclass(frozen=True)
 class UniformGap:
@@ -48,6 +51,8 @@ def uniform_gap(ratio: float, radius: float, noise: float, signal: float = 1.0) 
     """
     gamma = checks.positive("ratio", ratio)
     rho = checks.positive("radius", radius)
+    if rho < SMALLEST_RADIUS:
+        raise InputError(f"radius must be at least {SMALLEST_RADIUS:g}, got {rho:g}.")
     variance = checks.non_negative("noise", noise)
     size = checks.non_negative("signal", signal)
     above, below = (_supremum(sign, gamma, rho**2, variance, size**2) for sign in (1.0, -1.0))
