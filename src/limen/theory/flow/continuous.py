@@ -10,6 +10,7 @@ threshold of the existence of interpolators in the Gaussian model (an expectatio
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,7 @@ def closing(state: Callable[[float], AgeingState | None], alpha: float, guess: f
     None if the state ceases to exist before its gap closes.
     """
 
+    @cache
     def gap(gamma: float) -> float:
         found = state(gamma / alpha**0.5)
         return -1.0 if found is None else found.gap

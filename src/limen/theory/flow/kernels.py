@@ -112,11 +112,13 @@ class KernelEquations:
         np.multiply(terms[1:3], response, out=terms[3:])
         values_driven = terms[::3]
         source, reaction = (modes.pairs * first) @ values_driven
-        link, pull_of_target = model.link.with_slope(row.overlap)
-        part = float(model.fractions @ (now * link))
+        link, slope_of_link, part = 0.0 * now, 0.0 * row.overlap, 0.0
+        if not model.link.vanishes:
+            link, slope_of_link = model.link.with_slope(row.overlap)
+            part = float(model.fractions @ (now * link))
+            source -= part
         self.level[n] = model.label_power - part
         source += self.level
-        source -= part
         residual = self._residual(source, reaction)
         rho = float(residual[1].sum())
 
@@ -124,7 +126,7 @@ class KernelEquations:
         terms[4] *= residual[0]
         memory[1] -= terms[4]
         alpha = model.samples_per_parameter
-        force = (alpha * rho) * now[:, None] * pull_of_target
+        force = (alpha * rho) * now[:, None] * slope_of_link
         pull = stiffness = 0.0 * now
         if model.trained:
             values, driven = (values_driven @ residual[::-1, :, None])[..., 0]

@@ -65,7 +65,7 @@ class RowEquations:
 
     def _advance(self, kernels: Kernels) -> Row:
         model, root = self.history.model, self.root
-        groups, drive = model.groups, kernels.force * root
+        groups, drive = model.groups, None if model.link.vanishes else kernels.force * root
         blocks = mode_blocks(kernels.memory + self.derivative, groups)
         # Minus the right-hand sides with all times before n, still to be divided by D.
         pasts, sides = [], []
@@ -76,14 +76,16 @@ class RowEquations:
             pasts.append(past)
             sides.append(side)
         # The collective mode is the last one of the last stack.
-        sides[-1][0, -1] -= drive @ self.along.T
         toward = pasts[-1][1, -1] @ self.along
-        toward -= drive
+        if drive is not None:
+            sides[-1][0, -1] -= drive @ self.along.T
+            toward -= drive
         corners = []
         for block, past, side in zip(blocks, pasts, sides, strict=True):
             corner = past @ side[::-1].swapaxes(-1, -2)
             corners.append(block[0, ..., past.shape[-1] :] - corner[0] + corner[1])
-        corners[-1][-1] -= drive @ toward.T
+        if drive is not None:
+            corners[-1][-1] -= drive @ toward.T
 
         diagonals = [block[1, ..., past.shape[-1] :] for block, past in zip(blocks, pasts, strict=True)]
         if model.spherical:
