@@ -72,8 +72,10 @@ def test_the_flow_of_unequal_groups_is_the_limit_of_short_steps():
     one, two, four = (ends(descend(model, end / n, n)) for n in (20, 40, 80))
     steps = (8.0 * four - 6.0 * two + one) / 3.0
     assert rows == pytest.approx(steps, abs=2e-4)
-    # Groups have moved apart by far more than that.
-    assert np.abs(fine - ends(History(model))).min() > 0.0
+    # Everything has moved by far more than that, but for the gram of a group of one neuron, which is 1.
+    moved = np.abs(fine - ends(History(model)))
+    assert moved[9] < 1e-12
+    assert np.delete(moved, 9).min() > 5e-3
     assert np.ptp(fine[2:4]) > 0.1
 
 

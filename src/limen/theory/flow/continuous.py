@@ -10,6 +10,7 @@ threshold of the existence of interpolators in the Gaussian model (an expectatio
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,19 @@ TOLERANCE = 1e-9
 
 
 def integrate(
-    h: NoiseCovariance, alpha: float, kappa: float, start: float, x: float, resolvent: float, correlation: float
+    h: NoiseCovariance,
+    alpha: float,
+    kappa: float,
+    start: float,
+    x: float,
+    resolvent: float,
+    correlation: float,
+    between: bool = True,
 ) -> Any | None:
-    """(x, D, C) against q from `start` to 1, SciPy's solution with dense output; None if it breaks down on the way."""
+    """(x, D, C) against q from `start` to 1, as SciPy's solution; None if it breaks down on the way.
+
+    `between` asks for its values between the steps, a quarter of the work, where not only the end matters.
+    """
 
     def slopes(q: float, state: np.ndarray) -> list[float]:
         x, resolvent, correlation = state.tolist()
@@ -44,7 +55,7 @@ def integrate(
         "DOP853",
         rtol=TOLERANCE,
         atol=1e-11,
-        dense_output=True,
+        dense_output=between,
         events=breakdown,
     )
     return solution if solution.status == 0 else None
@@ -59,7 +70,7 @@ def continuous_state(h: NoiseCovariance, alpha: float, kappa: float) -> AgeingSt
     r"""The continuous state at $(\alpha,\kappa)$; None where it does not exist. Does not ask whether $z$ grows."""
     if not h(0.0, 2) > 0.0:
         return None
-    solution = integrate(h, alpha, kappa, 0.0, h(0.0, 2) ** -0.5, 1.0, 1.0)
+    solution = integrate(h, alpha, kappa, 0.0, h(0.0, 2) ** -0.5, 1.0, 1.0, between=False)
     if solution is None:
         return None
     x, resolvent, correlation = (float(part) for part in solution.y[:, -1])
@@ -73,6 +84,7 @@ def closing(state: Callable[[float], AgeingState | None], alpha: float, guess: f
     None if the state ceases to exist before its gap closes.
     """
 
+    @cache
     def gap(gamma: float) -> float:
         found = state(gamma / alpha**0.5)
         return -1.0 if found is None else found.gap

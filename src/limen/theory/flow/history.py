@@ -17,6 +17,8 @@ class History:
 
     `relative` (2, G, N, N): correlation and response of the differences within a group;
     `collective` (2, N G, N G): of the sums over groups, time outside, group inside;
+    `stacks`: both once more, as arrays (2, B, N g, N g) of B independent modes of g groups each: one array for a single
+    group, whose two modes obey the same equations, else one for each kind;
     `residual` (2, N, N): $C_A$ and $R_A$ of a sample's residual, `source` (N, N): its $\Sigma_C$;
     `second_layer` (N, G), `overlap` (N, G, k), `multiplier` (N, G), `rho` (N,), `part` (N,): $a,v,\nu,\int R_A$ and
     $\frac1m\sum_jn_ja_j\hat\varphi(v_j)$.
@@ -27,8 +29,7 @@ class History:
         self.model, self.count, self.capacity = model, 0, capacity
         self.time = np.zeros(capacity)
         self.modes = Modes(model.sizes)
-        self.relative = np.zeros((2, groups, capacity, capacity))
-        self.collective = np.zeros((2, capacity * groups, capacity * groups))
+        self._make_modes(capacity)
         self.residual = np.zeros((2, capacity, capacity))
         self.source = np.zeros((capacity, capacity))
         self.second_layer = np.zeros((capacity, groups))
@@ -37,6 +38,16 @@ class History:
         self.rho = np.zeros(capacity)
         self.part = np.zeros(capacity)
         self._begin()
+
+    def _make_modes(self, capacity: int) -> None:
+        groups = self.model.groups
+        if groups == 1:
+            both = np.zeros((2, 2, capacity, capacity))
+            self.relative, self.collective, self.stacks = both[:, :1], both[:, 1], (both,)
+            return
+        self.relative = np.zeros((2, groups, capacity, capacity))
+        self.collective = np.zeros((2, capacity * groups, capacity * groups))
+        self.stacks = self.relative, self.collective[:, None]
 
     def _begin(self) -> None:
         model, groups = self.model, self.model.groups
@@ -66,14 +77,20 @@ class History:
         for name in ("time", "second_layer", "overlap", "multiplier", "rho", "part"):
             values = getattr(self, name)
             setattr(self, name, np.concatenate([values, np.zeros_like(values)]))
-        for name in ("relative", "residual", "source"):
+        for name in ("residual", "source"):
             values = getattr(self, name)
             grown = np.zeros((*values.shape[:-2], new, new))
             grown[..., :old, :old] = values
             setattr(self, name, grown)
-        grown = np.zeros((2, new * groups, new * groups))
-        grown[:, : old * groups, : old * groups] = self.collective
-        self.collective = grown
+        relative, collective = self.relative, self.collective
+        self._make_modes(new)
+        self.relative[..., :old, :old] = relative
+        self.collective[:, : old * groups, : old * groups] = collective
+
+    def stacks_until(self, n: int) -> list[np.ndarray]:
+        """Views of `stacks` with the first n times, (2, B, n g, n g)."""
+        sizes = [n * (stack.shape[-1] // self.capacity) for stack in self.stacks]
+        return [stack[:, :, :size, :size] for stack, size in zip(self.stacks, sizes, strict=True)]
 
     @property
     def train_loss(self) -> np.ndarray:

@@ -51,47 +51,47 @@ def add_row(history: History, time: float) -> int | None:
 def _guess(history: History, time: float) -> Row:
     """Extrapolation through the last three rows: at fixed times for what is smooth, along diagonals for responses."""
     model, n = history.model, history.count
-    groups, depth = model.groups, min(n, 3)
+    groups, recent = model.groups, slice(max(n - 3, 0), n)
     row = empty_row(groups, model.latents, n + 1)
-    weights = _extrapolation(history.time[n - depth : n], time)
-    recent = slice(n - depth, n)
-    correlations, responses = collective(row.modes, groups)
-    blocks = history.collective[:, : n * groups, : n * groups].reshape(2, n, groups, n, groups)
-    row.relative_c[:, :n] = weights @ history.relative[0, :, recent, :n]
-    correlations[:, :n] = np.tensordot(weights, blocks[0, recent], 1)
+    weights = _extrapolation(history.time[recent].tolist(), time)
     row.second_layer[:] = weights @ history.second_layer[recent]
-    row.overlap[:] = np.tensordot(weights, history.overlap[recent], 1)
-    for back, weight in zip(range(n - depth, n), weights, strict=True):
-        row.relative_c[:, n] += weight * history.relative[0, :, back, back]
-        correlations[:, n] += weight * blocks[0, back, :, back]
-    if n < 3:
-        step = time - history.time[n - 1]
-        row.relative_r[model.several, n] = step
-        responses[:, n] = step * np.eye(groups)
-        return row
+    row.overlap[:] = (weights @ history.overlap[recent].reshape(len(weights), -1)).reshape(groups, -1)
     # Response entries carry the width of their cell: extrapolate them in units of it.
-    steps = np.diff(np.append(history.time[:n], time))
-    grow_one = steps[1:] / steps[:-1]
+    edges = np.empty(n + 1)
+    edges[:n], edges[n] = history.time[:n], time
+    steps = edges[1:] - edges[:-1]
+    grow_one = (steps[1:] / steps[:-1])[:, None]
     grow_two = grow_one[:-1] * grow_one[1:]
-    for found, one, two in (
-        (row.relative_r, history.relative[1, :, n - 1, 1:n], history.relative[1, :, n - 2, 1 : n - 1]),
-        (responses.swapaxes(1, 2), blocks[1, n - 1, :, 1:].swapaxes(1, 2), blocks[1, n - 2, :, 1:-1].swapaxes(1, 2)),
-    ):
-        found[..., 1] = one[..., 0]
-        found[..., 2:] = 2.0 * one * grow_one
-        found[..., 3:] -= two * grow_two
-        found[..., 2] -= one[..., 0] * grow_one[0]
+    modes = [row.modes[:, :, None, :, None]]
+    if groups > 1:
+        modes = [modes[0][:, :groups], collective(row.modes, groups)[:, None]]
+    for (smooth, peaked), stack in zip(modes, history.stacks_until(n), strict=True):
+        count, size = smooth.shape[0], smooth.shape[1]
+        correlations, responses = stack.reshape(2, count, n, size, n, size)
+        smooth[:, :, :n] = np.einsum("k,bkgjh->bgjh", weights, correlations[:, recent])
+        for back, weight in zip(range(recent.start, n), weights.tolist(), strict=True):
+            smooth[:, :, n] += weight * correlations[:, back, :, back]
+        if n < 3:
+            peaked[:, :, n] = steps[-1] * np.eye(size)
+            continue
+        one, two = responses[:, n - 1, :, 1:], responses[:, n - 2, :, 1:-1]
+        peaked[:, :, 1] = one[:, :, 0]
+        np.multiply(one, 2.0 * grow_one, out=peaked[:, :, 2:])
+        peaked[:, :, 3:] -= two * grow_two
+        peaked[:, :, 2] -= one[:, :, 0] * grow_one[0]
+    if model.alone.size:
+        row.relative_r[model.alone] = 0.0
     return row
 
 
-def _extrapolation(times: np.ndarray, time: float) -> np.ndarray:
+def _extrapolation(times: list[float], time: float) -> np.ndarray:
     """Weights of the polynomial through `times` at `time`."""
-    weights = np.ones(times.size)
-    for i in range(times.size):
-        for j in range(times.size):
+    weights = [1.0] * len(times)
+    for i, here in enumerate(times):
+        for j, there in enumerate(times):
             if i != j:
-                weights[i] *= (time - times[j]) / (times[i] - times[j])
-    return weights
+                weights[i] *= (time - there) / (here - there)
+    return np.array(weights)
 
 
 def adapt(

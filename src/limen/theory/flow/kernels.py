@@ -18,6 +18,13 @@ def collective(modes: np.ndarray, groups: int) -> np.ndarray:
     return modes[..., groups:, :].reshape(*modes.shape[:-2], groups, groups, length).swapaxes(-1, -2)
 
 
+def mode_blocks(modes: np.ndarray, groups: int) -> list[np.ndarray]:
+    """Rows of modes (2, P, n) as rows of `History.stacks`, (2, B, g, n g): time outside, group inside."""
+    if groups == 1:
+        return [modes[:, :, None]]
+    return [modes[:, :groups, None], collective(modes, groups).reshape(2, 1, groups, -1)]
+
+
 class Row:
     """The unknowns of row n: modes of correlations and responses with all times up to n, and the one-time functions.
 
@@ -88,42 +95,44 @@ class KernelEquations:
         self.model, self.modes, self.n = model, modes, n
         self.residuals = history.residual[:, :n, :n]
         # The last column of each belongs to the row and is filled in for each.
-        self.past, self.parts = np.empty((modes.second.size, n + 1)), np.empty(n + 1)
+        self.past, self.level = np.empty((modes.second.size, n + 1)), np.empty(n + 1)
         self.past[:, :n] = history.second_layer[:n, modes.second].T
-        self.parts[:n] = history.part[:n]
+        np.subtract(model.label_power, history.part[:n], out=self.level[:n])
         self.to_memory = modes.to_modes * (model.samples_per_dim / model.width**2)
 
     def __call__(self, row: Row) -> Kernels:
         """The kernels of `row`."""
         model, modes, n, now, past = self.model, self.modes, self.n, row.second_layer, self.past
         correlation, response = modes.to_neurons @ row.modes
-        h, slope, bend = model.dual(correlation)
-        past[:, n] = now[modes.second]
-        first = now[modes.first]
-        weight = modes.pairs * first
-        values, slopes = past * h, past * slope
-        driven = slopes * response
-        link, pull_of_target = model.link.with_slope(row.overlap)
-        part = float(model.fractions @ (now * link))
-        self.parts[n] = part
-        source = weight @ values
-        source += model.label_power - part
-        source -= self.parts
-        residual = self._residual(source, weight @ driven)
-        residual_c, residual_r = residual
-        rho = float(residual_r.sum())
+        first, past[:, n] = now[modes.both]
+        dual = model.dual(correlation)
+        # Of each pair of neurons: a h, a h', a h'', and the last two times the response.
+        terms = np.empty((5, *correlation.shape))
+        np.multiply(dual, past, out=terms[:3])
+        np.multiply(terms[1:3], response, out=terms[3:])
+        values_driven = terms[::3]
+        source, reaction = (modes.pairs * first) @ values_driven
+        link, slope_of_link, part = 0.0 * now, 0.0 * row.overlap, 0.0
+        if not model.link.vanishes:
+            link, slope_of_link = model.link.with_slope(row.overlap)
+            part = float(model.fractions @ (now * link))
+            source -= part
+        self.level[n] = model.label_power - part
+        source += self.level
+        residual = self._residual(source, reaction)
+        rho = float(residual[1].sum())
 
-        memory = slopes * residual[:, None, :]
-        bend *= past
-        bend *= response
-        bend *= residual_c
-        memory[1] -= bend
+        memory = terms[1] * residual[:, None, :]
+        terms[4] *= residual[0]
+        memory[1] -= terms[4]
         alpha = model.samples_per_parameter
-        force = (alpha * rho) * now[:, None] * pull_of_target
+        force = (alpha * rho) * now[:, None] * slope_of_link
         pull = stiffness = 0.0 * now
         if model.trained:
-            pull = alpha * (link * rho + modes.partners @ (driven @ residual_c - values @ residual_r))
-            stiffness = (alpha * residual_r[n]) * (modes.alike @ h[:, n])
+            values, driven = (values_driven @ residual[::-1, :, None])[..., 0]
+            driven -= values
+            pull = alpha * (link * rho + modes.partners @ driven)
+            stiffness = (alpha * residual[1, n]) * (modes.alike @ dual[0, :, n])
         return Kernels(residual, source, rho, part, (self.to_memory * first) @ memory, force, pull, stiffness)
 
     def _residual(self, source: np.ndarray, reaction: np.ndarray) -> np.ndarray:

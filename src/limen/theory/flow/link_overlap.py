@@ -25,12 +25,12 @@ class LinkOverlap:
 
     $f_\beta=E[\varphi(z)\prod_rhe_{\beta_r}(z_r)]$ over multi-indices $\beta$ (rows of `powers`). `truncation` is the
     bound by Cauchy-Schwarz of what degrees that are left out can add at $|v|=1$, relative to
-    $\lVert\varphi\rVert\lVert\sigma\rVert$.
+    $\lVert\varphi\rVert\lVert\sigma\rVert$. `vanishes`: no term is left, as for labels of pure noise.
     """
 
     def __init__(self, powers: np.ndarray, coefficients: np.ndarray, truncation: float = 0.0) -> None:
         kept = coefficients != 0.0
-        self.truncation = truncation
+        self.truncation, self.vanishes = truncation, not kept.any()
         latents = powers.shape[1]
         # The function, then its derivative by every latent: all are sums of monomials.
         down = np.concatenate([np.zeros((1, latents), int), np.eye(latents, dtype=int)])[:, None, :]

@@ -76,6 +76,11 @@ class GaussianModel:
         return np.flatnonzero(self.sizes > 1)
 
     @cached_property
+    def alone(self) -> np.ndarray:
+        """Groups of one neuron: they have none."""
+        return np.flatnonzero(self.sizes <= 1)
+
+    @cached_property
     def samples_per_parameter(self) -> float:
         r"""$\alpha=n/(md)$."""
         return self.samples_per_dim / self.width

@@ -8,9 +8,9 @@ class Modes:
 
     Rows of modes are the relative modes $X_{2,g}$, then the collective ones $\hat X_{gh}$; rows of neurons are a neuron
     with itself $X_{d,g}$, then with another one $X_{o,gh}$ (see `History`). `first`, `second` (P,) are the groups of
-    the two neurons of a row. `to_neurons` and `to_modes` (P, P) are inverse to each other. `pairs` (P,) counts the
-    pairs of neurons of a row over $m^2$; `partners` (G, P) the neurons that one of a group meets there over $m$, and
-    `alike` (G, P) those of its own group.
+    the two neurons of a row, `both` (2, P) the two together. `to_neurons` and `to_modes` (P, P) are inverse to each
+    other. `pairs` (P,) counts the pairs of neurons of a row over $m^2$; `partners` (G, P) the neurons that one of a
+    group meets there over $m$, and `alike` (G, P) those of its own group.
     """
 
     def __init__(self, sizes: np.ndarray) -> None:
@@ -18,6 +18,7 @@ class Modes:
         group = np.arange(groups)
         self.first = np.concatenate([group, np.repeat(group, groups)])
         self.second = np.concatenate([group, np.tile(group, groups)])
+        self.both = np.stack([self.first, self.second])
         own, pair = np.eye(groups), np.eye(groups * groups)
         equal = pair[:: groups + 1]  # rows of pairs within a group
         root = np.sqrt(sizes[self.first] * sizes[self.second])[groups:]

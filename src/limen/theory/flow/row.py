@@ -1,61 +1,54 @@
 """One row of the two-time equations: every kernel between the newest time and all times before it."""
 
-from math import isfinite
+from math import isfinite, sqrt
 
 import numpy as np
 
 from limen.theory.flow.history import History
-from limen.theory.flow.kernels import KernelEquations, Kernels, Row, collective, empty_row
+from limen.theory.flow.kernels import KernelEquations, Kernels, Row, collective, empty_row, mode_blocks
 from limen.theory.flow.long_times.anderson import Anderson
 
 # A row is solved to this part of the train loss, within bounds.
 ROW_TOLERANCE = 1e-4
 FINEST, COARSEST = 1e-11, 1e-8
 MOST_ITERATIONS = 120
+PATIENCE = 20  # iterations in which the residual must be halved once
 
 
 class RowEquations:
     r"""The equations of row $n$ at time step $h_n$ with $\dot x_n\approx b_0x_n+b_1x_{n-1}+b_2x_{n-2}$ (BDF2).
 
-    For a group's relative mode, and for collective modes with matrices over groups,
-    $D=b_0+\nu+M_R(n,n)$ and
-    $$D\,R(n,j)=\delta_{nj}-b_1R(n{-}1,j)-b_2R(n{-}2,j)-\sum_{l<n}M_R(n,l)R(l,j),$$
-    $$D\,C(n,j)=-b_1C(n{-}1,j)-b_2C(n{-}2,j)-\sum_{l<n}M_R(n,l)C(l,j)+\sum_{l\le j}M_C(n,l)R(j,l)^\top+F_nv_j^\top,$$
-    with $\nu$ from $C_d(n,n)=1$, and beside it the rates of regularisation at the `time` of the row. The kernels $M$
-    depend on the row itself: a fixed point. Source: Montanari & Urbani 2025.
+    On nodal values the derivative is an operator as the memory is. With $K(n,l)=M_R(n,l)$ and beside it $b_0$ and the
+    rates of regularisation at the `time` of the row in $K(n,n)$, $b_1$ in $K(n,n{-}1)$, $b_2$ in $K(n,n{-}2)$, and with
+    $D=K(n,n)+\nu$,
+    $$D\,R(n,j)=\delta_{nj}-\sum_{l<n}K(n,l)R(l,j),$$
+    $$D\,C(n,j)=-\sum_{l<n}K(n,l)C(l,j)+\sum_{l\le j}M_C(n,l)R(j,l)^\top+F_nv_j^\top,$$
+    for a group's relative mode, without $F$, and for collective modes with matrices over groups; $\nu$ from
+    $C_d(n,n)=1$. The kernels $M$ depend on the row itself: a fixed point. Source: Montanari & Urbani 2025.
     """
 
     def __init__(self, history: History, formula: tuple[float, float, float], time: float) -> None:
-        decay, groups = history.model.decay, history.model.groups
-        # What the newest values are multiplied with, but for memory and multiplier.
-        b0 = self.second_rate = formula[0]
-        self.relative_rate, self.collective_rate = np.full(groups, b0), b0 * np.eye(groups)
-        if decay is not None:
-            relative_rate, collective_rate = decay.modes(time)
-            self.relative_rate += relative_rate
-            self.collective_rate += collective_rate
-            self.second_rate = b0 + decay.second_layer(time)
-        self.history, self.n = history, history.count
-        self.kernel_equations = KernelEquations(history, self.n)
+        model, n = history.model, history.count
+        groups = model.groups
+        self.history, self.n, self.root = history, n, np.sqrt(model.sizes)[:, None]
+        self.kernel_equations = KernelEquations(history, n)
         self.kernels: Kernels | None = None
-        self.multiplier = history.multiplier[self.n - 1].copy()
-        self._remember(formula)
-
-    def _remember(self, formula: tuple[float, float, float]) -> None:
-        """What does not change while the row is iterated: the rows before it, and their part in the derivative."""
-        history, model, n = self.history, self.history.model, self.n
-        groups, root = model.groups, np.sqrt(model.sizes)[:, None]
-        earlier = max(n - 2, 0)  # b2 is zero where there is no second row before this one
-        _, b1, b2 = formula
-        self.ends = b1, b2
-        self.root, size = root, n * groups
-        self.relative, self.collective = history.relative[:, :, :n, :n], history.collective[:, :size, :size]
-        overlaps = history.overlap[:n] * root
-        self.along = overlaps.reshape(size, -1)
-        self.relative_behind = -b1 * self.relative[:, :, n - 1] - b2 * self.relative[:, :, earlier]
-        one, two = slice((n - 1) * groups, size), slice(earlier * groups, (earlier + 1) * groups)
-        self.collective_behind = -b1 * self.collective[:, one] - b2 * self.collective[:, two]
-        self.overlap_behind = -b1 * overlaps[n - 1] - b2 * overlaps[earlier]
+        self.multiplier = history.multiplier[n - 1].copy()
+        (b0, b1, b2), earlier = formula, max(n - 2, 0)  # b2 is zero where there is no second row before this one
+        # All that follows does not change while the row is iterated.
+        self.derivative = np.zeros((2, groups + groups * groups, n + 1))
+        for modes in (self.derivative[1, :groups], self.derivative[1, groups :: groups + 1]):
+            modes[:, earlier] += b2
+            modes[:, n - 1] += b1
+            modes[:, n] += b0
+        self.second_rate = b0
+        if model.decay is not None:
+            relative_rate, collective_rate = model.decay.modes(time)
+            self.derivative[1, :groups, n] += relative_rate
+            self.derivative[1, groups:, n] += collective_rate.ravel()
+            self.second_rate = b0 + model.decay.second_layer(time)
+        self.stacks = history.stacks_until(n)
+        self.along = (history.overlap[:n] * self.root).reshape(n * groups, -1)
         self.second_layer_behind = -b1 * history.second_layer[n - 1] - b2 * history.second_layer[earlier]
 
     def image(self, row: Row) -> Row:
@@ -63,44 +56,59 @@ class RowEquations:
         model = self.history.model
         self.kernels = kernels = self.kernel_equations(row)
         found = self._advance(kernels)
-        found.second_layer[:] = model.second_layer
         if model.trained:
             implicit = self.second_layer_behind + kernels.pull + kernels.stiffness * row.second_layer
-            found.second_layer[:] = implicit / (kernels.stiffness + self.second_rate)
+            np.divide(implicit, kernels.stiffness + self.second_rate, out=found.second_layer)
+        else:
+            found.second_layer[:] = model.second_layer
         return found
 
     def _advance(self, kernels: Kernels) -> Row:
-        model, n, root = self.history.model, self.n, self.root
-        groups, memory, (b1, b2), earlier = model.groups, kernels.memory, self.ends, max(n - 2, 0)
-        found = empty_row(groups, model.latents, n + 1)
-        # Right-hand sides with all times before n, still to be divided by D.
-        own, own_last = {}, np.zeros(groups)
-        for g in model.several:
-            (mc, mr), before = memory[:, g, :n], self.relative[:, g]
-            own[g] = rows = self.relative_behind[:, g] - mr @ before
-            rows[0] += before[1] @ mc
-            own_last[g] = mc @ rows[1] + memory[0, g, n] - mr @ rows[0] - b1 * rows[0, n - 1] - b2 * rows[0, earlier]
-        every = collective(memory, groups)
-        mc, mr = every[:, :, :n].reshape(2, groups, n * groups)
-        drive, before = kernels.force * root, self.collective
-        rows = self.collective_behind - mr @ before
-        rows[0] += mc @ before[1].T + drive @ self.along.T
-        toward = drive - mr @ self.along + self.overlap_behind
-        last = mc @ rows[1].T + every[0, :, n] - mr @ rows[0].T + drive @ toward.T
-        last -= b1 * rows[0, :, (n - 1) * groups :].T + b2 * rows[0, :, earlier * groups : (earlier + 1) * groups].T
+        model, root = self.history.model, self.root
+        groups, drive = model.groups, None if model.link.vanishes else kernels.force * root
+        blocks = mode_blocks(kernels.memory + self.derivative, groups)
+        # Minus the right-hand sides with all times before n, still to be divided by D.
+        pasts, sides = [], []
+        for block, stack in zip(blocks, self.stacks, strict=True):
+            past = block[..., : stack.shape[-1]]
+            side = past[1] @ stack
+            side[0] -= past[0] @ stack[1].swapaxes(-1, -2)
+            pasts.append(past)
+            sides.append(side)
+        # The collective mode is the last one of the last stack.
+        toward = pasts[-1][1, -1] @ self.along
+        if drive is not None:
+            sides[-1][0, -1] -= drive @ self.along.T
+            toward -= drive
+        corners = []
+        for block, past, side in zip(blocks, pasts, sides, strict=True):
+            corner = past @ side[::-1].swapaxes(-1, -2)
+            corners.append(block[0, ..., past.shape[-1] :] - corner[0] + corner[1])
+        if drive is not None:
+            corners[-1][-1] -= drive @ toward.T
 
-        own_d, all_d = self.relative_rate + memory[1, :groups, n], self.collective_rate + every[1, :, n]
+        diagonals = [block[1, ..., past.shape[-1] :] for block, past in zip(blocks, pasts, strict=True)]
         if model.spherical:
-            self.multiplier = self._multiplier(own_d, all_d, own_last, last)
-        own_d = own_d + self.multiplier
-        inverse = np.linalg.inv(all_d + np.diag(self.multiplier)) if groups > 1 else 1.0 / (all_d + self.multiplier)
-        for g, rows_of_group in own.items():
-            np.divide(rows_of_group, own_d[g], out=found.modes[:, g, :n])
-            found.modes[:, g, n] = own_last[g] / own_d[g] ** 2, 1.0 / own_d[g]
-        both, corner = collective(found.modes, groups), inverse @ last @ inverse.T
-        both[:, :, :n] = (inverse @ rows).reshape(2, groups, n, groups)
-        both[0, :, n], both[1, :, n] = 0.5 * (corner + corner.T), inverse
-        found.overlap[:] = (inverse @ toward) / root
+            own_d, own_last = diagonals[0][:groups, 0, 0], corners[0][:groups, 0, 0]
+            self.multiplier = self._multiplier(own_d, diagonals[-1][-1], own_last, corners[-1][-1])
+        found = empty_row(groups, model.latents, self.n + 1)
+        inverse = diagonals[0]
+        for k, side in enumerate(sides):
+            if side.shape[-2] == 1:
+                inverse = 1.0 / (diagonals[k] + self.multiplier[:, None, None])
+                modes = found.modes[:, : len(inverse), None]
+                np.multiply(side, -inverse, out=modes[..., :-1])
+                modes[0, ..., -1:] = inverse * corners[k] * inverse
+                modes[1, ..., -1:] = inverse
+            else:
+                inverse = np.linalg.inv(diagonals[k] + np.diag(self.multiplier))
+                corner = (inverse @ corners[k] @ inverse.swapaxes(1, 2))[0]
+                both = collective(found.modes, groups)
+                both[:, :, :-1] = (-inverse @ side).reshape(2, groups, -1, groups)
+                both[0, :, -1], both[1, :, -1] = 0.5 * (corner + corner.T), inverse[0]
+        if model.alone.size:
+            found.relative_r[model.alone, -1] = 0.0
+        np.divide(inverse[-1] @ toward, -root, out=found.overlap)
         return found
 
     def _multiplier(self, own_d: np.ndarray, all_d: np.ndarray, own_last: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -148,18 +156,22 @@ def solve_row(equations: RowEquations, guess: Row) -> tuple[Row, int] | None:
     weights.modes[1] = 1.0 / max(float(np.abs(guess.modes[1]).max()), 1e-300)
     weights.collective_c[:] = 1.0 / (equations.root * equations.root.T)[:, None, :]
     weights.second_layer[:] = 1.0 / (1.0 + np.abs(guess.second_layer))
-    weight, best = weights.vector, np.inf
+    weight, best, since, spread = weights.vector, np.inf, 0, sqrt(guess.vector.size)
     tolerance = float(np.clip(ROW_TOLERANCE * equations.history.train_loss[-1], FINEST, COARSEST))
     with np.errstate(all="ignore"):
         for iteration in range(1, MOST_ITERATIONS + 1):
             image = equations.image(point)
             residual = image.vector - point.vector
             residual *= weight
-            change = float(np.abs(residual).max())
+            # Between the length over the root of its size and the length: the largest entry is rarely needed itself.
+            change = sqrt(residual @ residual)
             if not isfinite(change) or change > 1e3 * max(best, 1.0):
                 return None
-            if change < tolerance:
+            if change < tolerance * spread and float(np.abs(residual).max()) < tolerance:
                 return image, iteration
-            best = min(best, change)
+            if change < 0.5 * best:
+                best, since = change, iteration
+            elif iteration - since >= PATIENCE:
+                return None
             point = Row(accelerator.next(image.vector, residual), groups, latents)
     return None

@@ -96,7 +96,7 @@ def check_decays(problem: TwoLayer, last: float) -> None:
 
 
 def _refine(model: GaussianModel, grid: np.ndarray, tolerance: float) -> Pair:
-    growth = min(5.0 * np.sqrt(tolerance), 0.1 * max(np.sqrt(tolerance / 1e-3), 1.0), 0.15)
+    growth = min(5.0 * np.sqrt(tolerance), 0.1 * max(np.sqrt(tolerance / 1e-3), 1.0), 0.3)
     decades = np.log1p(float(grid[-1]) / initial_time(model))
     growth = max(growth, 2.0 * decades / MOST_NODES)
     pair = _solve_pair(model, grid, growth)
