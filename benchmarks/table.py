@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from table_rows import CALLS, NUMBERS, PROCESSES, Call, Number, Process, python
+from table_rows import ROWS, Call, Number, Process, python
 
 HERE = Path(__file__).resolve().parents[1]
 ONE_THREAD = {
@@ -30,8 +30,8 @@ ONE_THREAD = {
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
 }
 IMPORTS = "import jax, xarray"
-# A row is measured so often, and less often once it has taken so many seconds of processor time.
-TURNS, ENOUGH = 4, 60.0
+# A process is measured in so many turns, and in fewer once both trees have taken so many seconds of processor time.
+TURNS, ENOUGH = 4, 40.0
 HARNESS = """
 import json, time
 {code}
@@ -73,40 +73,39 @@ def processor_seconds(trees: Trees, name: str, command: tuple[str, ...], kept: s
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime if fine else None
 
 
-def measured_process(row: Process, trees: Trees) -> Found:
-    """Seconds of the row and of the imports in each tree, in turns."""
+def measured_process(row: Process, trees: Trees, turns: int) -> Found:
+    """Seconds of the row and of the imports in each tree, in turns; of kept programs the first turn is one more."""
     best: dict[str, float | None] = {}
-    imports = spent = 0.0
-    for turn in range(TURNS):
-        kept = "kept" if row.kept else f"{row.what} {turn}"
+    imports, spent = float("inf"), 0.0
+    for turn in range(turns + int(row.kept)):
+        kept = "kept" if row.kept else f"{row.what} {turn}".replace("/", " ")
         for name in trees.places:
-            if turn == 0 and row.kept:
-                processor_seconds(trees, name, row.command, kept)
-            elif turn > 0 and best[name] is None:
+            earlier = best.get(name)
+            if turn > 0 and earlier is None:
                 continue
             found = processor_seconds(trees, name, row.command, kept)
             spent += found or 0.0
-            earlier = best.get(name)
             best[name] = found if earlier is None or found is None else min(found, earlier)
-        baseline = processor_seconds(trees, "now", python(IMPORTS), kept)
-        assert baseline is not None
-        imports = baseline if turn == 0 else min(baseline, imports)
-        if turn > 0 and spent > ENOUGH:
+        imports = min(imports, processor_seconds(trees, "now", python(IMPORTS), kept) or imports)
+        if spent > ENOUGH and turn > 0:
             break
     return {name: None if value is None else (value, imports) for name, value in best.items()}
 
 
-def measured_call(row: Call, trees: Trees) -> Found:
+def measured_call(row: Call, trees: Trees, turns: int) -> Found:
     """Seconds of the call and of what stands beside it in each tree, in turns of processes and inside of each."""
     best: Found = {}
-    for _ in range(2):
+    for _ in range((turns + 1) // 2):
         for name in trees.places:
             if name in best and best[name] is None:
                 continue
             printed = trees.output(name, python(HARNESS.format(code=row.code)), "kept")
-            found = None if printed is None else tuple(json.loads(printed))
             earlier = best.get(name)
-            best[name] = found if earlier is None or found is None else tuple(map(min, earlier, found))
+            if printed is None:
+                best[name] = None
+                continue
+            own, beside = json.loads(printed)
+            best[name] = (own, beside) if earlier is None else (min(own, earlier[0]), min(beside, earlier[1]))
     return best
 
 
@@ -152,6 +151,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only rows whose names hold one of them")
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout, in turns with this one")
+    parser.add_argument("--turns", type=int, default=TURNS, help="how often a process is measured")
     options = parser.parse_args()
 
     def wanted(row: Process | Call | Number) -> bool:
@@ -161,12 +161,14 @@ def main() -> None:
         trees = Trees(options.before, Path(folder))
         columns = ("what", *trees.places, "beside it", "goal", "reached")
         print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}", flush=True)
-        for row in filter(wanted, PROCESSES):
-            print(process_line(row, measured_process(row, trees)), flush=True)
-        for row in filter(wanted, CALLS):
-            print(call_line(row, measured_call(row, trees)), flush=True)
-        for row in filter(wanted, NUMBERS):
-            print(number_line(row, trees), flush=True)
+        for row in filter(wanted, ROWS):
+            if isinstance(row, Process):
+                found = process_line(row, measured_process(row, trees, options.turns))
+            elif isinstance(row, Call):
+                found = call_line(row, measured_call(row, trees, options.turns))
+            else:
+                found = number_line(row, trees)
+            print(found, flush=True)
 
 
 if __name__ == "__main__":
