@@ -139,11 +139,12 @@ def number_line(row: Number, trees: Trees) -> str:
     own = values["now"]
     met = own is not None and (own >= row.goal if row.least else own <= row.goal)
     goal = "" if row.goal == float("inf") else f"{'at least ' if row.least else ''}{row.goal:g} {row.unit}"
-    return line(row.what, words, "", goal, met and bool(goal))
+    return line(row.what, words, "", goal, met)
 
 
 def line(what: str, words: Mapping[str, str], beside: str, goal: str, met: bool) -> str:
-    cells = (what, *words.values(), beside, goal, "yes" if met else "no" if goal else "")
+    judged = "" if not goal or words["now"] == "-" else "yes" if met else "no"
+    cells = (what, *words.values(), beside, goal, judged)
     return f"| {' | '.join(cells)} |"
 
 
