@@ -40,12 +40,17 @@ def test_field_of_64_systems_costs_little_more_than_its_products() -> None:
     moving = jnp.asarray(tokens)
     ways = {"field": lambda: field(moving).block_until_ready(), "parts": parts}
     best = dict.fromkeys(ways, np.inf)
-    # In turns, so that both meet the same load; single calls of two milliseconds, some of which nothing interrupts.
-    for _ in range(200):
-        for name, work in ways.items():
-            began = time.perf_counter()
-            work()
-            best[name] = min(best[name], time.perf_counter() - began)
+    # In turns, so that both meet the same load. Single calls of two milliseconds, some of which nothing interrupts and
+    # which find the caches theirs: each way runs three times and only the last counts. Bursts lie apart, so that
+    # a busy moment does not meet all of them.
+    for _ in range(8):
+        for _ in range(40):
+            for name, work in ways.items():
+                work(), work()
+                began = time.perf_counter()
+                work()
+                best[name] = min(best[name], time.perf_counter() - began)
+        time.sleep(0.5)
     print({name: f"{1e3 * value:.2f} ms" for name, value in best.items()})
     assert best["field"] <= 1.5 * best["parts"]
 

@@ -1,6 +1,5 @@
-"""The reduced chains of spherical SGD: steps per second over all seeds on two cores, whatever the dimension."""
+"""The reduced chains of spherical SGD: steps per second of processor time over all seeds, whatever the dimension."""
 
-import os
 import time
 
 import numpy as np
@@ -16,17 +15,16 @@ def steps_per_second(problem, size):
     solve_seeds(problem, times, size, range(SEEDS))
     best = 0.0
     for _ in range(5):
-        began = time.perf_counter()
+        began = time.process_time()
         solve_seeds(problem, times, size, range(SEEDS))
-        best = max(best, SEEDS * STEPS / (time.perf_counter() - began))
+        best = max(best, SEEDS * STEPS / (time.process_time() - began))
     return best
 
 
-def test_ten_million_steps_per_second_on_two_cores_whatever_the_dimension():
+def test_five_million_steps_per_second_of_a_core_whatever_the_dimension():
     """Single-index with label noise, 1024 seeds side by side; best of 5."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     problem = limen.SingleIndex("z**2", noise=0.1, step=0.02)
     small, large = (steps_per_second(problem, size) for size in (10**3, 10**6))
-    print(f"{small:.3g} steps/s at N = 10^3, {large:.3g} at N = 10^6, on {cores} cores")
-    assert small > 1e7 * min(cores, 2) / 2
+    print(f"{small:.3g} steps/s at N = 10^3, {large:.3g} at N = 10^6")
+    assert small > 5e6
     assert large > 0.7 * small

@@ -3,6 +3,7 @@
 import time
 
 import numpy as np
+import pytest
 
 import limen
 from limen.theory.flow.integrator import follow
@@ -25,6 +26,7 @@ def geometric(until, nodes, offset=0.2):
     return grid
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 def test_two_hundred_nodes(benchmark):
     model = gaussian_model(problem())
     history, _ = benchmark.pedantic(follow, args=(model, geometric(50.0, 200)), rounds=3, warmup_rounds=1)
@@ -57,6 +59,7 @@ def test_an_iteration_beside_its_matrix_products(benchmark):
     assert own < 16 * beside
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 def test_learning_then_overfitting(benchmark):
     times = np.append(0.0, np.geomspace(0.1, 1e5, 60))
     result = benchmark.pedantic(limen.flow.solve, args=(problem(200, 60.0), times), rounds=1)
@@ -85,6 +88,7 @@ def test_cost_grows_like_a_power_of_the_logarithm_of_time(benchmark):
     assert seconds[1e6] < 30 * seconds[1e2]
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 def test_against_a_uniform_grid_at_matched_error(benchmark):
     times = np.append(0.0, np.geomspace(0.1, 50.0, 100))
     exact = limen.flow.solve(problem(), times, tolerance=1e-4).dataset.train_loss.values
@@ -92,9 +96,11 @@ def test_against_a_uniform_grid_at_matched_error(benchmark):
     def uniform():
         return follow(gaussian_model(problem()), np.linspace(0.0, 50.0, 1501))[0]
 
-    began = time.perf_counter()
-    fast = limen.flow.solve(problem(), times, tolerance=2e-3).dataset.train_loss.values
-    seconds = time.perf_counter() - began
+    seconds = np.inf
+    for _ in range(3):
+        began = time.process_time()
+        fast = limen.flow.solve(problem(), times, tolerance=2e-3).dataset.train_loss.values
+        seconds = min(seconds, time.process_time() - began)
     slow = observe(benchmark.pedantic(uniform, rounds=1), times, 50.0).train_loss
     errors = [float(np.abs(found / exact - 1).max()) for found in (fast, slow)]
     benchmark.extra_info.update({"times faster": benchmark.stats.stats.min / seconds, "errors": errors})

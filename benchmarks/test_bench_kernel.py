@@ -1,10 +1,14 @@
 """How long the kernel chapter takes: a phase diagram of random features, and curves in time."""
 
+import time
+
 import numpy as np
+import pytest
 
 from limen.theory.kernel import random_features, random_features_flow, ridge_flow
 
 
+@pytest.mark.benchmark(timer=time.process_time)
 def test_random_features_map(benchmark):
     psi1, psi2 = np.meshgrid(np.geomspace(0.1, 10, 100), np.geomspace(0.1, 10, 100))
     risk = benchmark.pedantic(random_features, (psi1, psi2, 1e-3, "tanh", 1.0, 0.3, 0.2), rounds=5, warmup_rounds=1)

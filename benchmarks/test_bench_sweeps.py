@@ -1,5 +1,6 @@
 """What the engine of sweeps costs per result: planning, scheduling, pickling, storing, assembling."""
 
+import os
 import sys
 import time
 from itertools import count
@@ -13,6 +14,21 @@ from limen.sweeps.pool import LocalPool
 
 TOY = Path(__file__).parents[1] / "tests" / "sweeps" / "toy"
 POINTS, SEEDS = 100, 9
+
+
+def idle_cores(during: float = 1.0) -> float:
+    """Cores of this process that nobody used for a second, where the system tells."""
+    if not hasattr(os, "sched_getaffinity"):
+        return float(os.cpu_count() or 1)
+
+    def idle() -> int:
+        rows = [line.split() for line in Path("/proc/stat").read_text().splitlines() if line.startswith("cpu")]
+        mine = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        return sum(int(row[4]) for row in rows if row[0] in mine)
+
+    before = idle()
+    time.sleep(during)
+    return (idle() - before) / (os.sysconf("SC_CLK_TCK") * during)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +66,13 @@ def test_assembling_a_dataset(benchmark, pool, tmp_path):
 
 
 def test_a_second_worker(benchmark, tmp_path):
-    """Busy work on one worker and on two: the ratio is to be at least 1.8 on a machine with nothing else to do."""
+    """Busy work on one worker and on two, in turns: at least 1.8 where two cores have nothing else to do."""
     from limen_toy import Toy
 
-    stores, seconds = count(), {}
+    if idle_cores() < 1.9:
+        pytest.skip("two workers against one need two idle cores")
+
+    stores = count()
 
     def swept(workers: int) -> float:
         with LocalPool(workers) as own:
@@ -63,7 +82,8 @@ def test_a_second_worker(benchmark, tmp_path):
             limen.sweep(Toy(busy=2_000_000), {"slope": "1:12:12"}, 3, store=store, **options)
             return time.perf_counter() - began
 
-    seconds[1] = min(swept(1) for _ in range(2))
-    seconds[2] = benchmark.pedantic(swept, args=(2,), rounds=2)
+    turns = [(swept(1), swept(2)) for _ in range(2)]
+    seconds = {workers: min(turn[workers - 1] for turn in turns) for workers in (1, 2)}
+    benchmark.pedantic(swept, args=(2,), rounds=1)
     benchmark.extra_info["speed-up"] = seconds[1] / seconds[2]
     assert seconds[1] / seconds[2] >= 1.8

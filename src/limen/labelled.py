@@ -21,6 +21,11 @@ def labelled(
     return xr.Dataset({name: _variable(name, value) for name, value in variables.items()}, coordinates, attrs)
 
 
+def with_variables(dataset: xr.Dataset, variables: Mapping[str, Any]) -> xr.Dataset:
+    """`dataset.assign(variables)` of NumPy arrays, with values as for `labelled`: the same dataset, without Dask."""
+    return dataset.assign({name: _variable(name, value) for name, value in variables.items()})
+
+
 def _variable(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         dims, data, *attributes = value

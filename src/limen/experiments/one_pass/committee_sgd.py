@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
 from limen.experiments.number import Number
+from limen.labelled import with_variables
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
 from limen.problem.activations import NAMED, as_activation
 from limen.result import Findings, Result
@@ -88,7 +89,9 @@ class CommitteeSGD(Experiment):
         seeds = seeds or tuple(range(self.default_seeds))
         problem, times = self.problem(), self.times()
         found = overlap_ode.solve(problem, times, d=self.d, seeds=seeds)
-        dataset = self._with_specialisation(found.dataset).assign(noise_plateau=self._noise_plateau())
+        dataset = with_variables(
+            self._with_specialisation(found.dataset), {"noise_plateau": ((), self._noise_plateau())}
+        )
         if self.students <= WIDEST_BAND:
             spread = fluctuations(problem, times, self.d).dataset.overlap_spread
             dataset = dataset.assign(overlap_spread=spread)
@@ -174,10 +177,8 @@ class CommitteeSGD(Experiment):
         """Adds the mean overlaps with the own and with the other teachers."""
         own, overlap = self._own().astype(bool), dataset.overlap.values
         others = overlap[..., ~own].mean(axis=-1) if self.teachers > 1 else np.zeros(overlap.shape[:-2])
-        return dataset.assign(
-            own_overlap=(("seed", "time"), overlap[..., own].mean(axis=-1)),
-            other_overlap=(("seed", "time"), others),
-        )
+        means = {"own_overlap": overlap[..., own].mean(axis=-1), "other_overlap": others}
+        return with_variables(dataset, {name: (("seed", "time"), values) for name, values in means.items()})
 
     def _noise_plateau(self) -> float:
         r"""First order in the rate, where a perfect solution exists: $p$ a multiple of $k$; else 0."""

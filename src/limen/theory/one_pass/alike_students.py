@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.machine.arrays import on_device
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError
@@ -116,11 +117,11 @@ def alike_flows(
     start, population = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
     tolerance = checked_tolerance(tolerance, checked_activation(activation))
     grid = time_grid(times, counts_steps=False)
-    weights = jnp.asarray(rates / students)
-    motion = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), None, False, True)
-    starts = Overlaps(*(jnp.broadcast_to(part, (rates.size, *part.shape)) for part in start))
+    weights = on_device(rates / students)
+    motion = Motion(Schedule(on_device(0.0)), on_device(1.0), None, False, True)
+    starts = Overlaps(*(on_device(np.broadcast_to(part, (rates.size, *part.shape))) for part in start))
     path = integrate_many(
-        population, starts, motion, None, weights, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince"
+        population, starts, motion, None, weights, on_device(grid), on_device(tolerance), "dormand-prince"
     )
     return flow_findings(path, grid, population, motion, lead="set")
 
@@ -148,8 +149,8 @@ def alike_noise_dominated_flow(
     start, population = _checked(students, norm, similarity, overlap, P, a, a_star, activation, noise)
     tolerance = checked_tolerance(tolerance, checked_activation(activation))
     grid = time_grid(times, counts_steps=False)
-    motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
-    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince")
+    motion = Motion(Schedule(on_device(1.0)), on_device(0.0), None, False, True)
+    path = integrate_one(population, start, motion, on_device(grid), on_device(tolerance), "dormand-prince")
     return flow_findings(path, grid, population, motion)
 
 
@@ -177,5 +178,5 @@ def _checked(
     gram = np.array([[norm, between], [between, norm]])
     start, teacher_gram, teacher_weights = checked_overlaps(gram, np.tile(row, (FOLLOWED, 1)), P, a, a_star)
     numbers = (teacher_gram, teacher_weights, noise, activation.erf_scale, float(students))
-    population = AlikeErfPopulation(*(jnp.asarray(number) for number in numbers))
+    population = AlikeErfPopulation(*(on_device(number) for number in numbers))
     return start, population

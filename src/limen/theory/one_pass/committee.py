@@ -3,10 +3,10 @@ r"""Which averages describe a problem: the route to its population, closed forms
 from functools import lru_cache
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.functions import as_function
+from limen.machine.arrays import on_device
 from limen.precision import in_double
 from limen.problem import Activation, InputError, Loss, Target
 from limen.problem.activations import as_activation
@@ -34,22 +34,22 @@ def committee_population(
     activations with kinks, everything is.
     """
     activation = checked_activation(activation)
-    shared = (jnp.asarray(teacher_gram), jnp.asarray(teacher_weights), jnp.asarray(noise))
+    shared = (on_device(teacher_gram), on_device(teacher_weights), on_device(noise))
     if activation.erf_scale is not None:
-        return ErfPopulation(*shared, jnp.asarray(activation.erf_scale))
+        return ErfPopulation(*shared, on_device(activation.erf_scale))
     if is_square(activation):
         return SquarePopulation(*shared)
     sides = linear_sides(activation)
     if sides is not None and sides[0] == sides[1]:
-        return LinearPopulation(*shared, jnp.asarray(sides[0]))
+        return LinearPopulation(*shared, on_device(sides[0]))
     sampled = sampled_committee(activation, p, teacher_gram, teacher_weights, 0.0, points)
     if sides is not None:
         odd, even = 0.5 * (sides[0] + sides[1]), 0.5 * (sides[0] - sides[1])
-        return HingePopulation(*shared, jnp.asarray(odd), jnp.asarray(even), sampled)
+        return HingePopulation(*shared, on_device(odd), on_device(even), sampled)
     if activation.breakpoints:
         return sampled_committee(activation, p, teacher_gram, teacher_weights, noise, points)
     nodes, transform = hermite_rule()
-    return SmoothPopulation(*shared, jnp.asarray(nodes), jnp.asarray(transform), sampled, activation.function)
+    return SmoothPopulation(*shared, on_device(nodes), on_device(transform), sampled, activation.function)
 
 
 def sampled_committee(
@@ -65,12 +65,12 @@ def sampled_committee(
     smooth_pair = p + len(teacher_weights) == 2 and not activation.breakpoints
     nodes, weights = product_points() if smooth_pair else frozen_points(p + len(teacher_weights), points)
     return SampledPopulation(
-        jnp.asarray(teacher_gram),
-        jnp.asarray(noise),
-        jnp.asarray(np.zeros(p)),
-        jnp.asarray(nodes),
-        jnp.asarray(weights),
-        CommitteeLink(jnp.asarray(teacher_weights), activation.function),
+        on_device(teacher_gram),
+        on_device(noise),
+        on_device(np.zeros(p)),
+        on_device(nodes),
+        on_device(weights),
+        CommitteeLink(on_device(teacher_weights), activation.function),
         activation.function,
         SQUARE.function,
         SQUARE.slope,
@@ -88,11 +88,11 @@ def sampled_problem(
     smooth_pair = dimension == 2 and not (activation.breakpoints or target.breakpoints)
     nodes, weights = product_points() if smooth_pair else frozen_points(dimension, points)
     return SampledPopulation(
-        jnp.asarray(np.eye(target.latents)),
-        jnp.asarray(target.noise),
-        jnp.asarray(bias),
-        jnp.asarray(nodes),
-        jnp.asarray(weights),
+        on_device(np.eye(target.latents)),
+        on_device(target.noise),
+        on_device(bias),
+        on_device(nodes),
+        on_device(weights),
         FormulaLink(target.function),
         activation.function,
         loss.function,

@@ -16,15 +16,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from scipy.interpolate import CubicSpline
 
 from limen.labelled import labelled
+from limen.machine.arrays import on_device
 from limen.machine.compilation import COMPILES_FAST, RUNS_ONCE
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.problem.times import time_grid
 from limen.result import Findings
+from limen.theory.cubic_spline import spline_coefficients
 from limen.theory.one_pass.increments import increment_covariance, problem_increments
 from limen.theory.one_pass.overlap_equations.dormand_prince import integrated
 from limen.theory.one_pass.overlap_equations.integration import Motion
@@ -79,18 +80,20 @@ def fluctuations(
     if (overlap is None) != (gram is None):
         raise InputError("overlap and gram must be given together.")
     first, second = given_overlaps(problem) if overlap is None else (np.asarray(overlap), np.asarray(gram))
-    start = Overlaps(*(jnp.asarray(x, float) for x in (second, first, problem.network.per_neuron("second_layer"))))
+    parts = (second, first, problem.network.per_neuron("second_layer"))
+    start = Overlaps(*(on_device(np.asarray(part, float)) for part in parts))
     population, _ = population_of(problem, points)
     motion = problem_motion(problem, clock)
     batch = getattr(problem.algorithm, "batch", 1)
     last, sampled = float(clock[-1]), problem_increments(problem, points)
-    path = np.asarray(_path(population, start, motion, jnp.asarray(last * CANDIDATES)))
+    path = np.asarray(_path(population, start, motion, on_device(last * CANDIDATES)))
 
-    def source_at(vectors: jax.Array, at: jax.Array) -> jax.Array:
-        return _source(sampled, unpack(vectors, p, k), motion, at)
+    def source_at(vectors: np.ndarray, at: np.ndarray) -> jax.Array:
+        states = unpack(vectors, p, k)  # pyright: ignore[reportArgumentType]
+        return _source(sampled, Overlaps(*map(on_device, states)), motion, on_device(at))
 
     source = source_along(path, motion, source_at, last)
-    path, covariance, fine = _spread(population, start, motion, jnp.asarray(clock), source, jnp.asarray(1.0 / d))
+    path, covariance, fine = _spread(population, start, motion, on_device(clock), source, on_device(1.0 / d))
     variances = np.maximum(np.diagonal(np.asarray(covariance), axis1=1, axis2=2), 0.0)
     spread = unpack(np.sqrt(variances), p, k)  # pyright: ignore[reportArgumentType]
     names = {
@@ -121,7 +124,7 @@ class Spline(NamedTuple):
 
 
 def source_along(
-    path: np.ndarray, motion: Motion, source_at: Callable[[jax.Array, jax.Array], jax.Array], last: float
+    path: np.ndarray, motion: Motion, source_at: Callable[[np.ndarray, np.ndarray], jax.Array], last: float
 ) -> Spline:
     r"""$\Sigma$ along the flow up to the last time, or up to where the flow diverges.
 
@@ -131,7 +134,7 @@ def source_along(
     times = last * CANDIDATES
     # The integrator fills what lies beyond a divergence with infinities.
     known = int(np.isfinite(path).all(axis=1).sum())
-    rates = np.broadcast_to(np.asarray(motion.noise(jnp.asarray(times))), times.shape)
+    rates = np.broadcast_to(np.asarray(motion.noise(on_device(times))), times.shape)
     way = np.linalg.norm(np.diff(np.column_stack([path, rates])[:known], axis=0), axis=1).cumsum()
     passed = times[:known] / times[known - 1]
     passed[1:] += way / max(way[-1], np.finfo(float).tiny)
@@ -140,9 +143,9 @@ def source_along(
     chosen = np.unique(chosen)
     spare = np.setdiff1d(np.arange(known), chosen)
     chosen = np.union1d(chosen, spare[np.linspace(0, spare.size - 1, NODES - chosen.size).astype(int)])
-    source = source_at(jnp.asarray(path[chosen]), jnp.asarray(times[chosen]))
-    spline = CubicSpline(times[chosen], np.asarray(source))
-    return Spline(jnp.asarray(spline.x), jnp.asarray(spline.c))
+    source = source_at(path[chosen], times[chosen])
+    knots = times[chosen]
+    return Spline(on_device(knots), on_device(spline_coefficients(knots, np.asarray(source))))
 
 
 @eqx.filter_jit(compiler_options=RUNS_ONCE)  # pyright: ignore[reportCallIssue]

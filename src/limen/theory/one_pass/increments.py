@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.machine.arrays import on_device
 from limen.problem import Activation, TwoLayer
 from limen.theory.one_pass.committee import (
     SQUARE,
@@ -104,7 +105,7 @@ def _replaced(sampled: SampledPopulation, nodes: object, weights: object, noisy:
     return eqx.tree_at(
         lambda one: (one.points, one.weights),
         SampledPopulation(**{**vars(sampled), "sampled_noise": noisy}),
-        (jnp.asarray(nodes), jnp.asarray(weights)),
+        (on_device(nodes), on_device(weights)),
     )
 
 

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.machine.arrays import on_device
 from limen.problem.spec import InputError
 
 ROUNDING = 1e-9
@@ -57,7 +58,7 @@ def checked_overlaps(
         raise InputError(
             f"the joint covariance [[Q, M], [M^T, P]] must be positive semidefinite, got the eigenvalue {least:.4g}."
         )
-    return Overlaps(*(jnp.asarray(part) for part in (gram, overlap, second_layer))), teacher_gram, teacher_weights
+    return Overlaps(*(on_device(part) for part in (gram, overlap, second_layer))), teacher_gram, teacher_weights
 
 
 def _array(name: str, value: Any) -> np.ndarray:

@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from limen.labelled import labelled
+from limen.machine.arrays import on_device
+from limen.machine.compilation import COMPILES_FAST, ONE_THREAD, RUNS_ONCE
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem.spec import InputError
@@ -128,10 +130,10 @@ def flow_outcomes(
     Runs still undecided at the last of `times` go on to horizons four times longer each, up to 51,200; none is called
     trapped before $T=50$.
     """
-    ratio = jnp.asarray(1.0) if train_second_layer else None
-    motion = Motion(Schedule(jnp.asarray(0.0)), jnp.asarray(1.0), ratio, False, False)
-    states = Overlaps(*(jnp.asarray(part) for part in (gram, overlap, second)))
-    states, path = advance(population, states, motion, jnp.asarray(times))
+    ratio = on_device(1.0) if train_second_layer else None
+    motion = Motion(Schedule(on_device(0.0)), on_device(1.0), ratio, False, False)
+    states = Overlaps(*(on_device(part) for part in (gram, overlap, second)))
+    states, path = advance(population, states, motion, on_device(times))
     risks = curves = np.asarray(path)
     horizons = times[:, -1]
     outcome = np.full(len(gram), UNDECIDED)
@@ -151,13 +153,13 @@ def flow_outcomes(
         # Decided runs stay in the batch with no time to go, and every round records as many times: one compilation.
         later = longer[:, None] * np.linspace(2.0 / 3.0, 1.0, times.shape[1])
         ahead = np.where(open_runs[:, None], later - horizons[:, None], 0.0)
-        states, path = advance(population, states, motion, jnp.asarray(ahead))
+        states, path = advance(population, states, motion, on_device(ahead))
         risks = np.where(open_runs[:, None], np.asarray(path), risks)
         times = np.where(open_runs[:, None], later, times)
         horizons = times[:, -1]
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=COMPILES_FAST | ONE_THREAD)  # pyright: ignore[reportCallIssue]
 def advance(population: Population, states: Overlaps, motion: Motion, times: jax.Array) -> tuple[Overlaps, jax.Array]:
     """Last overlaps, and excess risks at each run's own `times` (run, time); zeros leave a run where it is."""
 
@@ -179,7 +181,7 @@ def growth_rate(population: Population, state: Overlaps, motion: Motion) -> floa
     return float(np.linalg.eigvals(matrix).real.max())
 
 
-@eqx.filter_jit
+@eqx.filter_jit(compiler_options=RUNS_ONCE)  # pyright: ignore[reportCallIssue]
 def _jacobian(population: Population, state: Overlaps, motion: Motion) -> jax.Array:
     p, k = state.overlap.shape
     rows, columns = np.triu_indices(p)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
-from scipy.interpolate import CubicSpline
 
 from limen.labelled import labelled
 from limen.method import Findings, Method
 from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
+from limen.theory.cubic_spline import spline_values
 from limen.theory.descent import equal_neurons
 from limen.theory.flow.solve import check_decays
 
@@ -115,7 +115,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
 def _read(own: np.ndarray, values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     if not np.isfinite(values).all():
         return np.full((grid.size, *values.shape[1:]), np.nan)
-    return CubicSpline(own, values)(grid)
+    return spline_values(own, values, grid)
 
 
 def _dims(name: str) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ order at every $N$, and most of the error of the paths cancels in the difference
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from limen.labelled import labelled
 from limen.method import Findings, Method
@@ -18,6 +17,7 @@ from limen.precision import in_double
 from limen.problem import GradientDescent, GradientFlow, InputError, TwoLayer
 from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
+from limen.theory.cubic_spline import spline_values
 from limen.theory.descent.conditioned_pass import Points
 from limen.theory.descent.finite_dimension import draw_points
 from limen.theory.descent.solve import conditioned_set
@@ -156,7 +156,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int,
     parts = (run.train_loss, run.coefficients[:, :, :k], gram, run.second_layer)
     if run.diverged is not None:
         return Trajectory(*(np.full((grid.size, *part.shape[1:]), np.nan) for part in parts))
-    return Trajectory(*(CubicSpline(own, part)(grid) for part in parts))
+    return Trajectory(*(spline_values(own, part, grid) for part in parts))
 
 
 class Error(NamedTuple):

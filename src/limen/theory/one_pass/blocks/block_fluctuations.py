@@ -24,6 +24,7 @@ import xarray as xr
 from limen.gaussian.eigenspaces import block_sizes
 from limen.gaussian.starts.block_starts import limiting_start
 from limen.labelled import labelled
+from limen.machine.arrays import on_device
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
@@ -70,8 +71,10 @@ def block_fluctuations(problem: TwoLayer, grid: np.ndarray, d: int, points: int)
     last = float(clock[-1])
     path = np.asarray(_path(population, spectrum, start, motion, jnp.asarray(last * CANDIDATES)))
 
-    def source_at(vectors: jax.Array, at: jax.Array) -> jax.Array:
-        return _source(sampled, spectrum, unpack_blocks(vectors, *start.overlap.shape), motion, at)
+    def source_at(vectors: np.ndarray, at: np.ndarray) -> jax.Array:
+        return _source(
+            sampled, spectrum, unpack_blocks(on_device(vectors), *start.overlap.shape), motion, on_device(at)
+        )
 
     source = source_along(path, motion, source_at, last)
     initial = jnp.asarray(start_covariance(problem, given.aligned, given.gram) / d)

@@ -3,10 +3,10 @@ r"""Trajectories of the overlaps of a committee under one-pass SGD as $d\to\inft
 from collections.abc import Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from limen.labelled import labelled
+from limen.machine.arrays import on_device
 from limen.method import answers
 from limen.precision import in_double
 from limen.problem import Activation, InputError
@@ -87,7 +87,7 @@ def flow(
     check_rate_and_noise(0.0 if is_schedule(rate) else rate, noise)
     population = committee_population(activation, p, teacher_gram, teacher_weights, noise, points)
     motion = motion_of(rate, p, batch, second_layer_ratio if train_second_layer else 0.0, spherical, grid)
-    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), solver_of(motion))
+    path = integrate_one(population, start, motion, on_device(grid), on_device(tolerance), solver_of(motion))
     symmetry = lasting_symmetry(start, motion, population, teacher_weights)
     return flow_findings(path, grid, population, motion, symmetry=symmetry)
 
@@ -117,8 +117,8 @@ def noise_dominated_flow(
     grid = time_grid(times, counts_steps=False)
     check_rate_and_noise(0.0, noise)
     population = committee_population(activation, start.second_layer.size, teacher_gram, teacher_weights, noise, points)
-    motion = Motion(Schedule(jnp.asarray(1.0)), jnp.asarray(0.0), None, False, True)
-    path = integrate_one(population, start, motion, jnp.asarray(grid), jnp.asarray(tolerance), "dormand-prince")
+    motion = Motion(Schedule(on_device(1.0)), on_device(0.0), None, False, True)
+    path = integrate_one(population, start, motion, on_device(grid), on_device(tolerance), "dormand-prince")
     return flow_findings(path, grid, population, motion)
 
 
@@ -162,22 +162,22 @@ def flows(
     distinct = sets if max(gram.ndim, overlap.ndim) == 3 else 1
     checked = [checked_overlaps(grams[i], overlaps[i], P, a, a_star) for i in range(distinct)]
     parts = zip(*(start for start, _, _ in checked), strict=True)
-    starts = Overlaps(*(jnp.broadcast_to(jnp.stack(part), (sets, *part[0].shape)) for part in parts))
+    starts = Overlaps(*(on_device(np.broadcast_to(np.stack(part), (sets, *part[0].shape))) for part in parts))
     _, teacher_gram, teacher_weights = checked[0]
     p = starts.second_layer.shape[1]
     grid = time_grid(times, counts_steps=False)
     shared_noise = 0.0 if noises.ndim else float(noises)
     population = committee_population(activation, p, teacher_gram, teacher_weights, shared_noise, points)
     fixed = motion_of(0.0, p, 1, float(train_second_layer), spherical, grid)
-    motion = Motion(Schedule(jnp.asarray(rates / p)), fixed.drift, fixed.second_layer, spherical, True)
+    motion = Motion(Schedule(on_device(rates / p)), fixed.drift, fixed.second_layer, spherical, True)
     path = integrate_many(
         population,
         starts,
         motion,
-        jnp.asarray(noises) if noises.ndim else None,
-        jnp.asarray(rates / p) if rates.ndim else None,
-        jnp.asarray(grid),
-        jnp.asarray(tolerance),
+        on_device(noises) if noises.ndim else None,
+        on_device(rates / p) if rates.ndim else None,
+        on_device(grid),
+        on_device(tolerance),
         solver_of(motion),
     )
     return flow_findings(path, grid, population, motion, lead="set")
@@ -192,8 +192,8 @@ def motion_of(
     if not second_layer_ratio >= 0:
         raise InputError(f"second_layer_ratio must not be negative, got {second_layer_ratio!r}.")
     noise = schedule(rate, 1.0 / (p * batch), float(grid[-1]))
-    ratio = jnp.asarray(float(second_layer_ratio)) if second_layer_ratio > 0 else None
-    return Motion(noise, jnp.asarray(1.0), ratio, spherical, is_schedule(rate) or rate > 0)
+    ratio = on_device(float(second_layer_ratio)) if second_layer_ratio > 0 else None
+    return Motion(noise, on_device(1.0), ratio, spherical, is_schedule(rate) or rate > 0)
 
 
 def solver_of(motion: Motion) -> Solver:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import with_variables
 from limen.link import hard_subspace
+from limen.machine.arrays import on_device
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
@@ -75,18 +76,17 @@ def solve(
     else:
         pairs = [given_overlaps(problem)]
     second_layer = np.asarray(problem.network.per_neuron("second_layer"))
-    starts = [Overlaps(jnp.asarray(gram), jnp.asarray(overlap), jnp.asarray(second_layer)) for overlap, gram in pairs]
+    starts = [(gram, overlap, second_layer) for overlap, gram in pairs]
     if len(seeds):
-        batch = Overlaps(*(jnp.stack(parts) for parts in zip(*starts, strict=True)))
+        batch = Overlaps(*(on_device(np.stack(parts)) for parts in zip(*starts, strict=True)))
         path = integrate_many(
-            population, batch, motion, None, None, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
+            population, batch, motion, None, None, on_device(times), on_device(tolerance), solver_of(motion)
         )
         found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **known_effect(problem)})
     else:
-        path = integrate_one(
-            population, starts[0], motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
-        )
-        symmetry = lasting_symmetry(starts[0], motion, population, teacher_weights)
+        start = Overlaps(*(on_device(part) for part in starts[0]))
+        path = integrate_one(population, start, motion, on_device(times), on_device(tolerance), solver_of(motion))
+        symmetry = lasting_symmetry(start, motion, population, teacher_weights)
         found = flow_findings(path, times, population, motion, symmetry)
     return with_losses(problem, found) if sampled else found
 
@@ -135,7 +135,7 @@ def with_losses(problem: TwoLayer, found: Findings) -> Findings:
     )
     names = ("test_loss", "excess_risk", "test_loss_spread", "excess_risk_spread")
     losses = zip(names, population_losses(problem, overlap, gram, second), strict=True)
-    return replace(found, dataset=dataset.assign({name: (dims, part.reshape(shape)) for name, part in losses}))
+    return replace(found, dataset=with_variables(dataset, {name: (dims, part.reshape(shape)) for name, part in losses}))
 
 
 def population_of(problem: TwoLayer, points: int = POINTS) -> tuple[Population, np.ndarray | None]:
