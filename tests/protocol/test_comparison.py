@@ -402,6 +402,10 @@ def test_resolution_and_tolerance_are_two_numbers_one_can_set():
     for bad in ((-0.1, 0.05), (0.05, 0.05), (0.01, 2.0), (float("nan"), 0.05)):
         with pytest.raises(InputError, match="resolution and tolerance must satisfy"):
             compare(theory(curve()), run, resolution=bad[0], tolerance=bad[1])
+    with pytest.raises(
+        InputError, match="tolerance must be a part of the range as a number, like 0.05 for 5%, got '5%'"
+    ):
+        compare(theory(curve()), simulation(runs(np.random.default_rng(13), 8)), tolerance="5%")
 
 
 def test_one_sentence_for_everything_that_can_be_odd():
@@ -457,6 +461,10 @@ def said_of(name: str) -> str:
         "NaN in a run": (good, simulation(np.where(np.arange(480).reshape(8, 60) == 3, np.nan, values))),
         "another problem": (replace(good, spec=asked | {"target": "z"}), replace(simulation(values), spec=asked)),
         "other times": (late, simulation(values)),
+        "a number": (3, simulation(values)),
+        "nothing": (good, None),
+        "a dataset": (good.dataset, simulation(values)),
+        "an empty list": (good, []),
     }
     try:
         return limen.compare(*pairs[name]).sentence
@@ -474,6 +482,10 @@ SAID = {
     "NaN in a run": "1 of 8 runs left the finite numbers, where the theory does not, and stand apart.",
     "another problem": "theory and simulation answer different problems (target: z against z**3).",
     "other times": "theory and simulation have different times: ask both for the same.",
+    "a number": "compare takes results of predict and simulate, or lists of them, got int.",
+    "nothing": "compare takes results of predict and simulate, or lists of them, got NoneType.",
+    "a dataset": "compare takes results of predict and simulate, or lists of them, got Dataset.",
+    "an empty list": "compare takes results of predict and simulate, or lists of them, got an empty list.",
 }
 
 
@@ -482,7 +494,7 @@ def test_one_sentence_for_every_pair_a_user_may_bring(name):
     said = said_of(name)
     assert SAID[name] in said
     assert said.endswith(".")
-    assert not re.search(r"\b(nan|inf)\b", said)
+    assert not re.search(r"\b(nan|inf)\b|both diverge", said)
 
 
 def lost_runs(count: int, seeds: int) -> Comparison:

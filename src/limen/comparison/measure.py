@@ -197,11 +197,12 @@ def _not_finite(pair: Pair, name: str) -> tuple[tuple[str, int] | None, np.ndarr
     """The first point where one witness alone is not finite (who, where), and the points where both are not."""
     wrong_theory, wrong_runs = _wrong(pair, name)
     wrong_simulation = wrong_runs.any(axis=0)
+    both = wrong_theory & wrong_simulation
     if (wrong_simulation & ~wrong_theory).any():
-        return ("every run", int((wrong_simulation & ~wrong_theory).argmax())), wrong_theory
+        return ("every run", int((wrong_simulation & ~wrong_theory).argmax())), both
     if (wrong_theory & ~wrong_simulation).any():
-        return ("the theory", int((wrong_theory & ~wrong_simulation).argmax())), wrong_theory
-    return None, wrong_theory & wrong_simulation
+        return ("the theory", int((wrong_theory & ~wrong_simulation).argmax())), both
+    return None, both
 
 
 def _without_lost(pair: Pair, name: str) -> tuple[Pair, int]:

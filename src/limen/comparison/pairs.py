@@ -13,8 +13,7 @@ Pair = tuple[Result, Result]
 
 def matched(theory: Result | Sequence[Result], simulation: Result | Sequence[Result]) -> list[Pair]:
     """Theory and simulation side by side, sizes increasing; one theory serves all sizes."""
-    theories = [theory] if isinstance(theory, Result) else list(theory)
-    simulations = [simulation] if isinstance(simulation, Result) else list(simulation)
+    theories, simulations = _results(theory), _results(simulation)
     if len(theories) == 1:
         theories *= len(simulations)
     if not simulations or len(theories) != len(simulations):
@@ -22,12 +21,23 @@ def matched(theory: Result | Sequence[Result], simulation: Result | Sequence[Res
             f"compare takes one theory, or one per simulation: got {len(theories)} and {len(simulations)}."
         )
     for one, other in zip(theories, simulations, strict=True):
-        if not isinstance(one, Result) or not isinstance(other, Result):
-            raise InputError("compare takes results of predict and simulate, or lists of them.")
         if one.kind != "theory" or other.kind != "simulation":
             raise InputError("compare takes first the theory, then the simulation.")
     order = np.argsort([size_of(result) for result in simulations], kind="stable")
     return [(theories[i], simulations[i]) for i in order]
+
+
+def _results(given: Any) -> list[Result]:
+    """One result, or several, as a list."""
+    held = [given] if isinstance(given, Result) else list(given) if isinstance(given, list | tuple) else [given]
+    for one in held:
+        if not isinstance(one, Result):
+            raise InputError(
+                f"compare takes results of predict and simulate, or lists of them, got {type(one).__name__}."
+            )
+    if not held:
+        raise InputError("compare takes results of predict and simulate, or lists of them, got an empty list.")
+    return held
 
 
 def size_of(simulation: Result) -> int:

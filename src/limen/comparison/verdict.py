@@ -112,6 +112,9 @@ def judge(
 
 def check_rule(resolution: float, tolerance: float) -> None:
     """Refuses a resolution and a tolerance that leave nothing to judge."""
+    for name, value in (("resolution", resolution), ("tolerance", tolerance)):
+        if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+            raise InputError(f"{name} must be a part of the range as a number, like 0.05 for 5%, got {value!r}.")
     if not (0.0 <= resolution < tolerance <= 1.0):
         raise InputError(
             f"resolution and tolerance must satisfy 0 <= resolution < tolerance <= 1, got {resolution} and {tolerance}."
