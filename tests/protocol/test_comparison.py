@@ -403,7 +403,7 @@ def test_resolution_and_tolerance_are_two_numbers_one_can_set():
         with pytest.raises(InputError, match="resolution and tolerance must satisfy"):
             compare(theory(curve()), run, resolution=bad[0], tolerance=bad[1])
     with pytest.raises(
-        InputError, match="tolerance must be a part of the range as a number, like 0.05 for 5%, got '5%'"
+        InputError, match=r"tolerance must be a part of the range as a number, like 0\.05 for 5%, got '5%'"
     ):
         compare(theory(curve()), simulation(runs(np.random.default_rng(13), 8)), tolerance="5%")
 
