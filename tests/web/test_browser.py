@@ -256,6 +256,18 @@ def test_phone_and_keyboard(browser, visitor):
     context.close()
 
 
+def test_questions_are_offered_whichever_answer_comes_first(page):
+    ridge = 'type = "Ridge"\nratio = 0.5\n'
+
+    def late(route):
+        wait_for_redraw(page, 1)
+        route.continue_()
+
+    page.route("**/api/problem", late)
+    page.goto(address("problem", problem=ridge, times=5))
+    expect(page.locator(".question").first).to_be_attached()
+
+
 def test_your_own_table(page, tmp_path):
     file = tmp_path / "prices.csv"
     lines = ["size,rooms,price"] + [f"{i % 13},{i % 5},{0.3 * (i % 13) + (i % 4)}" for i in range(80)]

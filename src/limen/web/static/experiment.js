@@ -60,6 +60,8 @@ class View {
     this.own = schema.parameters.some(({ kind }) => kind === "file");
     main.classList.toggle("own-problem", this.own);
     if (!this.own) this.questions.offer(["grid"], schema.parameters.filter(isNumber), [], 0);
+    // Curves and what is told of a problem come by two ways, in either order.
+    this.controls.element.addEventListener("told", () => this.offered());
     this.keys = (event) => this.pressed(event);
     document.addEventListener("keydown", this.keys);
     this.simulated = query.get("run") === "1";
@@ -268,7 +270,8 @@ class View {
     numbers(this.part(".numbers tbody"), data);
     this.part(".trust").textContent = data.status ? `${data.ok ? "Theory: " : "Take care: "}${data.status}` : "";
     this.part(".trust").dataset.tone = data.ok ? "" : "bad";
-    if (this.own) this.offered(data.headline);
+    this.headline = data.headline;
+    if (this.own) this.offered();
     await this.plots.draw(data.figure);
     this.part(".panels").classList.remove("stale");
     if (data.key) this.part("#prediction").href = `/api/predictions/${data.key}`;
@@ -276,11 +279,11 @@ class View {
   }
 
   // What more can be asked of a problem of one's own follows its text and its curves.
-  offered(headline) {
+  offered() {
     const told = this.controls.fields.get("problem")?.told;
-    if (!told) return;
+    if (!told || !this.headline) return;
     const size = this.schema.parameters.filter(({ name }) => name === "d" && !told.has_size);
-    const goals = Object.keys(headline.theory).filter((name) => !name.startsWith("best_"));
+    const goals = Object.keys(this.headline.theory).filter((name) => !name.startsWith("best_"));
     this.questions.offer(told.questions, [...told.controls.filter(isNumber), ...size], goals, this.controls.values.times);
   }
 

@@ -51,6 +51,7 @@ export function file(parameter, id, tell, complain) {
     if (kind && !answer.text.includes(`"${family.value}"`)) family.value = kind;
     build(answer.controls);
     if (applying.open) apply();
+    part.dispatchEvent(new CustomEvent("told", { bubbles: true }));
     if (loud) tell(answer.text);
   }
 
