@@ -302,3 +302,20 @@ def test_momentum_of_a_linear_neuron_is_a_faster_clock(theory, rate):
     path = solve_ivp(slope, (0.0, 1.0), [2.0], t_eval=times, rtol=1e-9, atol=1e-11).y[0]
     np.testing.assert_array_equal(found.time, times)
     np.testing.assert_allclose(found.excess_risk, 0.5 * path, rtol=1e-6)
+
+
+def test_losses_of_a_heavy_target_are_closed_forms_of_the_overlaps():
+    r"""Linear neurons on $y=z^3-z$: $E[y^2]=10$, $E[yz]=2$; frozen points miss the loss by half a percent."""
+    problem = limen.TwoLayer(
+        limen.target("z**3-z"),
+        limen.network(2, "linear"),
+        limen.OnePassSGD(0.3),
+        start=limen.OverlapStart(((0.3,), (0.1,)), gram=((0.6, 0.1), (0.1, 0.5))),
+        inputs=limen.Inputs(variances=(1.5, 0.25), fractions=(0.6, 0.4)),
+    )
+    found = limen.predict(problem, [0.0, 0.5, 2.0]).dataset
+    s = np.asarray(problem.inputs.spectrum[0])
+    square = np.einsum("b,tbij->t", s, found.block_gram.values) / 4.0
+    along = np.einsum("b,tbik->t", s, found.block_overlap.values) / 2.0
+    np.testing.assert_allclose(found.test_loss, 0.5 * (10.0 - 4.0 * along + square), rtol=1e-9)
+    np.testing.assert_allclose(found.excess_risk, found.test_loss, rtol=1e-9)

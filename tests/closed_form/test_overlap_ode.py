@@ -8,12 +8,15 @@ from scipy.special import erf
 import limen
 from limen import InputError, one_pass
 from limen.gaussian import sobol_normals
+from limen.gaussian.polynomial_degree import polynomial_degree
 from limen.precision import in_double
+from limen.problem.activations import as_activation
 from limen.theory.one_pass.arcsine import arcsine
-from limen.theory.one_pass.committee import committee_population, committee_weights
+from limen.theory.one_pass.committee import committee_population, committee_weights, problem_rule
 from limen.theory.one_pass.increments import problem_increments
+from limen.theory.one_pass.overlap_equations import overlap_ode
 from limen.theory.one_pass.overlap_equations.integration import Motion, Schedule
-from limen.theory.one_pass.overlap_equations.overlap_ode import given_overlaps, population_of
+from limen.theory.one_pass.overlap_equations.overlap_ode import given_overlaps, population_of, problem_motion
 from limen.theory.one_pass.overlap_equations.right_hand_side import projected
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.erf_population import pair_noise
@@ -534,8 +537,78 @@ def test_the_sphere_takes_back_what_lengthens_each_vector():
 def test_frozen_points_have_exact_second_moments():
     points, weights = frozen_points(5, 256)
     np.testing.assert_allclose((points * weights) @ points.T, np.eye(5), atol=1e-12)
-    # Good points are hardly moved by that.
-    assert np.abs(points - sobol_normals(256, 5).T).max() < 0.5
+    # The weights cost a third of the points.
+    assert 0.6 * 256 < 1.0 / np.sum(weights**2) < 256
+    # High moments live in the tails, where points of the law itself are few: E[z^8] = 105.
+    points, weights = frozen_points(5)
+    plain = sobol_normals(weights.size, 5).T
+    errors = [np.abs(moments - 105.0).max() for moments in (points**8 @ weights, (plain**8).mean(axis=1))]
+    assert errors[0] < 0.02 * 105.0 < errors[1]
+
+
+def test_polynomials_are_averaged_exactly():
+    """Square neurons on z^3 - z from overlap zero, by hand: only the Gram matrix moves."""
+    problem = limen.TwoLayer(
+        limen.target("z**3-z"),
+        limen.network(2, "square"),
+        limen.OnePassSGD(0.1),
+        start=limen.OverlapStart(((0.0,), (0.0,)), gram=((0.6, 0.0), (0.0, 0.6))),
+    )
+    rule = problem_rule(as_activation("square"), 2, problem.target, problem.loss)
+    assert rule.exact and rule.weights.size == 6**3
+    found = right_hand_side_of(problem)
+    # With Q = q I and M = 0: e = y - q (x1^2 + x2^2) / 2, E[x1^2 e] = -q (3 + 1) / 2, E[y^2] = 10, and
+    # E[x1^2 e^2] = 10 + q^2 E[x1^2 (x1^2 + x2^2)^2] / 4 = 10 + q^2 (15 + 6 + 3) / 4.
+    q, weight = 0.6, 0.1 / 2
+    slope = 2 * 2 * q * (-2 * q) + weight * 4 * q * (10 + 6 * q**2)
+    np.testing.assert_allclose(found.gram, slope * np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(found.overlap, 0.0, atol=1e-12)
+
+
+@in_double
+def right_hand_side_of(problem):
+    population, _ = population_of(problem)
+    overlap, gram = given_overlaps(problem)
+    start = Overlaps(jnp.asarray(gram), jnp.asarray(overlap), jnp.ones(problem.network.width))
+    return problem_motion(problem, np.array([1.0])).slope(population, start, jnp.zeros(()))
+
+
+@pytest.mark.parametrize(
+    ("formula", "degree"),
+    [("z**3-z", 3), ("z", 1), ("z1*z2+z1", 2), ("(z1+z2)**4", 4), ("tanh(z)", None), ("3+0*z", 0)],
+)
+def test_degrees_of_polynomials(formula, degree):
+    target = limen.target(formula)
+    assert polynomial_degree(lambda z: target.function(z, np.zeros(len(z))), target.latents) == degree
+
+
+def test_no_polynomial_of_any_degree():
+    assert polynomial_degree(lambda z: np.maximum(z, 0.0) ** 2, 1) is None
+    assert polynomial_degree(lambda z: np.log(z), 1) is None
+    assert polynomial_degree(lambda z: z**7, 1) is None
+    assert polynomial_degree(lambda z: np.where(z > 6.0, z**2, z), 1) is None
+
+
+def test_error_of_the_points_is_stated_and_averages_out_over_rows():
+    """ReLU on a heavy target, against 32 times as many points."""
+    problem = limen.TwoLayer(
+        limen.target("z**3-z"),
+        limen.network(2, "relu"),
+        limen.OnePassSGD(0.1),
+        start=limen.OverlapStart(((0.3,), (0.1,)), gram=((0.6, 0.1), (0.1, 0.5))),
+    )
+    one = limen.predict(problem, [1.0, 2.0]).dataset
+    many = overlap_ode.solve(problem, np.array([1.0, 2.0]), points=1 << 19).dataset
+    for name in ("overlap", "gram", "test_loss"):
+        error, stated = np.abs(one[name] - many[name]).max(), one[f"{name}_spread"].max()
+        assert error < 4.0 * stated
+        assert stated < 0.02 * np.abs(many[name]).max()
+    # Every seed starts alike up to 1/sqrt(d): rows of the same scramble are one path.
+    rows = overlap_ode.solve(problem, np.array([1.0, 2.0]), 10**9, range(33), points=1 << 12).dataset.gram
+    np.testing.assert_allclose(rows[0], rows[16], rtol=1e-5)
+    assert np.abs(rows[0] - rows[1]).max() > 1e-4
+    apart = np.abs(rows[:32] - many.gram).max(axis=(1, 2, 3))
+    assert np.abs(rows[:32].mean("seed") - many.gram).max() < 0.6 * np.sqrt((apart**2).mean())
 
 
 @in_double

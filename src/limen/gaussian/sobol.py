@@ -80,6 +80,7 @@ def scrambled_columns(count: int, dimension: int, random: np.random.Generator) -
     return columns
 
 
+@lru_cache(maxsize=8)
 def _directions(dimension: int) -> np.ndarray:
     """Direction numbers (dimension, BITS), by the recursion of each dimension's primitive polynomial."""
     polynomials, first = (part[:dimension].astype(np.int64) for part in _tables())

@@ -25,7 +25,9 @@ from limen.simulation.descent.restarts import fresh_losses, nested_restarts
 from limen.simulation.record import diverged
 from limen.theory.descent.escape import average_run
 
-PATHS = 4096
+PATHS, PATHS_PER_DIRECTION = 4096, 32
+# Of the first look.
+FEW_RUNS, FEW_PATHS = 32, 1024
 STARTS = 4
 MOST_TIMES = 41
 LEARNT = 0.5
@@ -111,13 +113,16 @@ class Grokking(Experiment):
         return np.unique(np.rint(np.linspace(0.0, self.steps, min(-(-self.steps // 4) + 1, MOST_TIMES))))
 
     def predict(self, seeds: tuple[int, ...] = ()) -> Findings:
+        return self._means(self.runs, PATHS, PATHS_PER_DIRECTION)
+
+    def _means(self, runs: int, least: int, per_direction: int) -> Findings:
+        """Means over so many runs at each size and ratio; each on `least` points, or so many per direction."""
         points = [(d, ratio) for d in self.sizes() for ratio in self.samples_per_dim]
+        paths = max(least, 2 ** int(np.ceil(np.log2(per_direction * (self.steps + 2) * self.width))))
 
         def run(point: tuple[int, float]) -> Result:
             d, ratio = point
-            least = 32 * (self.steps + 2) * self.width
-            paths = max(PATHS, 2 ** int(np.ceil(np.log2(least))))
-            return average_run(self.problem(ratio, d), self.times(), d, self.runs, paths)
+            return average_run(self.problem(ratio, d), self.times(), d, runs, paths)
 
         with ThreadPoolExecutor(2) as pool:
             found = list(pool.map(run, points))
@@ -128,13 +133,14 @@ class Grokking(Experiment):
     def _shown(self, dataset: xr.Dataset) -> str:
         """One line: how long the escape comes after the train loss has fallen, at the largest size."""
         times, said = self.times(), []
-        for i, ratio in enumerate(self.samples_per_dim):
-            at = dataset.isel(size=-1, ratio=i)
-            half = float(at.escape_time.sel(quantile=0.5))
+        names = ("train_loss", "test_loss", "escaped", "escape_time")
+        largest = [dataset[name].values[-1] for name in names]
+        middle = list(dataset["quantile"].values).index(0.5)
+        for ratio, train, test, escaped, passage in zip(self.samples_per_dim, *largest, strict=True):
+            half = passage[middle]
             if not np.isfinite(half):
-                said.append(f"at δ = {ratio:g} {float(at.escaped[-1]):.0%} of the runs learn in {self.steps} steps")
+                said.append(f"at δ = {ratio:g} {escaped[-1]:.0%} of the runs learn in {self.steps} steps")
                 continue
-            train, test = at.train_loss.values, at.test_loss.values
             fallen = times[int(np.argmax(train <= train[0] - 0.5 * (train[0] - train.min())))]
             later = times[int(np.argmax(test <= test[0] - 0.5 * (test[0] - test.min())))]
             said.append(
@@ -145,13 +151,20 @@ class Grokking(Experiment):
 
     def _by_size(self, found: list[xr.Dataset]) -> xr.Dataset:
         """Datasets of all points, sizes first, as one along (size, ratio)."""
-        count = len(self.samples_per_dim)
-        ratios, sizes = xr.Variable("ratio", list(self.samples_per_dim)), xr.Variable("size", list(self.sizes()))
-        rows = [xr.concat(found[i : i + count], ratios, combine_attrs="override") for i in range(0, len(found), count)]
-        return xr.concat(rows, sizes, combine_attrs="override").assign_attrs(d=self.d)
+        shape, first = (len(self.sizes()), len(self.samples_per_dim)), found[0]
+        variables = {}
+        for name, one in first.data_vars.items():
+            values = np.stack([part[name].values for part in found])
+            variables[name] = (("size", "ratio", *one.dims), values.reshape(*shape, *one.shape), one.attrs)
+        coords = {name: one.values for name, one in first.coords.items()}
+        coords |= {"size": list(self.sizes()), "ratio": list(self.samples_per_dim)}
+        return labelled(variables, coords=coords, attrs={"d": self.d})
 
     def first_look(self) -> tuple[Self, Findings] | None:
-        return self.coarser(runs=32)
+        if self.runs <= FEW_RUNS:
+            return None
+        coarse = self.model_copy(update={"runs": FEW_RUNS})
+        return coarse, coarse._means(FEW_RUNS, FEW_PATHS, PATHS_PER_DIRECTION // 2)
 
     def train(self, seed: int) -> Findings:
         problem = self.problem(self.samples_per_dim[0], self.d)

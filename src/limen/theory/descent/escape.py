@@ -5,13 +5,14 @@ Runs are those of `finite_dimension`: any width, any hard subspace, any start.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from limen.checks import seed_list
-from limen.labelled import labelled
+from limen.labelled import labelled, with_variables
 from limen.link import hard_subspace
 from limen.method import answers
 from limen.precision import in_double
@@ -65,9 +66,9 @@ def escaping_runs(
     if not found.ok:
         raise InputError(refusal(problem, found.status))
     cosine = largest_cosine(problem, found.dataset)
-    found.dataset["cosine"] = (("seed", "time"), cosine)
-    found.dataset["escape_time"] = (("seed",), first_passage(found.dataset.time.values, cosine))
-    return found
+    passage = first_passage(found.dataset.time.values, cosine)
+    added = {"cosine": (("seed", "time"), cosine), "escape_time": (("seed",), passage)}
+    return replace(found, dataset=with_variables(found.dataset, added))
 
 
 @answers("theory", CITATIONS)

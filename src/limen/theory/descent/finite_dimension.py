@@ -40,7 +40,7 @@ SETS = 4
 # Directions whose coordinates are drawn at once where they are drawn when they are met.
 DRAWN_TOGETHER = 32
 # Directions of the first steps' luck that rows may share out evenly.
-DECISIVE, PILOT_DIMENSION = 28, 10**8
+DECISIVE, PILOT_DIMENSION, PILOT_PATHS = 28, 10**8, 1024
 # Labels even in the hard coordinates leave rounding only.
 EVEN = 1e-5
 
@@ -148,7 +148,7 @@ def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed:
     early = min(steps, DECISIVE)
     given = isinstance(problem.start, OverlapStart) and bool(np.any(problem.start.overlap))
     moved = (0.01 if given else 1.0) * np.eye(count + 1, count)
-    paths = max(PATHS, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
+    paths = max(PILOT_PATHS, 2 ** int(np.ceil(np.log2(8 * (latents + width * (early + 1))))))
     pilots = run_rows(problem, early, d if given else PILOT_DIMENSION, paths, [900_000] * (count + 1), seed, moved)
     overlap = pilots.coefficients[:, [early // 2, early], :, :latents] @ hard_subspace(problem.target).basis
     overlap = np.nan_to_num(overlap[:-1] - overlap[-1])

@@ -1,18 +1,19 @@
 r"""Which averages describe a problem: the route to its population, closed forms first."""
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from limen.gaussian.functions import as_function
+from limen.gaussian.polynomial_degree import polynomial_degree
 from limen.machine.arrays import on_device
 from limen.precision import in_double
 from limen.problem import Activation, InputError, Loss, Target
 from limen.problem.activations import as_activation
 from limen.theory.fresh_inputs.hermite_rule import hermite_rule
 from limen.theory.one_pass.populations.erf_population import ErfPopulation
-from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_points
+from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_points, product_rule
 from limen.theory.one_pass.populations.hinge_population import HingePopulation
 from limen.theory.one_pass.populations.linear_population import LinearPopulation
 from limen.theory.one_pass.populations.population import Population
@@ -62,14 +63,15 @@ def sampled_committee(
 ) -> SampledPopulation:
     """The committee with every average taken over frozen points."""
     refuse_jumps(activation)
-    smooth_pair = p + len(teacher_weights) == 2 and not activation.breakpoints
-    nodes, weights = product_points() if smooth_pair else frozen_points(p + len(teacher_weights), points)
+    degree, fields = _degree(activation), p + len(teacher_weights)
+    rule = _polynomial_rule(None if degree is None else (degree, degree), fields, points)
+    rule = rule or _smooth_or_frozen_rule(fields, not activation.breakpoints, points, 0)
     return SampledPopulation(
         on_device(teacher_gram),
         on_device(noise),
         on_device(np.zeros(p)),
-        on_device(nodes),
-        on_device(weights),
+        on_device(rule.nodes),
+        on_device(rule.weights),
         CommitteeLink(on_device(teacher_weights), activation.function),
         activation.function,
         SQUARE.function,
@@ -81,24 +83,80 @@ def sampled_committee(
 def sampled_problem(
     activation: Activation, bias: tuple[float, ...], target: Target, loss: Loss, points: int = POINTS
 ) -> SampledPopulation:
-    """Any target and loss, orthonormal teachers, every average taken over frozen points."""
+    """Any target and loss, orthonormal teachers, every average taken over the points of `problem_rule`."""
     refuse_jumps(activation)
-    sampled_noise = target.noise > 0.0 and loss != SQUARE
-    dimension = len(bias) + target.latents + int(target.uses_inner_noise) + int(sampled_noise)
-    smooth_pair = dimension == 2 and not (activation.breakpoints or target.breakpoints)
-    nodes, weights = product_points() if smooth_pair else frozen_points(dimension, points)
+    rule = problem_rule(activation, len(bias), target, loss, points)
     return SampledPopulation(
         on_device(np.eye(target.latents)),
         on_device(target.noise),
         on_device(bias),
-        on_device(nodes),
-        on_device(weights),
+        on_device(rule.nodes),
+        on_device(rule.weights),
         FormulaLink(target.function),
         activation.function,
         loss.function,
         loss.slope,
-        sampled_noise,
+        _samples_noise(target, loss),
     )
+
+
+class Rule(NamedTuple):
+    """Nodes (dimension, N) and weights (N,) of averages; `exact` to rounding, or good as frozen points are."""
+
+    nodes: np.ndarray
+    weights: np.ndarray
+    exact: bool
+
+
+def problem_rule(
+    activation: Activation, width: int, target: Target, loss: Loss, points: int = POINTS, scramble: int = 0
+) -> Rule:
+    r"""Where the averages of a problem are taken.
+
+    A Gauss–Hermite product where target and network are polynomials, of degrees $r$ and $q$, under square loss: the
+    highest degree, that of the noise term, is $2q+2\max(q,r)$ with $|x|^2$. A product rule for two smooth fields.
+    Otherwise frozen points, other ones for every `scramble`.
+    """
+    noisy, inner = _samples_noise(target, loss), target.uses_inner_noise
+    fields = width + target.latents
+    degrees = None if loss != SQUARE or inner else _degrees(activation, target)
+    smooth = not (activation.breakpoints or target.breakpoints)
+    found = _polynomial_rule(degrees, fields, points)
+    return found or _smooth_or_frozen_rule(fields + inner + noisy, smooth, points, scramble)
+
+
+def _polynomial_rule(degrees: tuple[int, int] | None, fields: int, points: int) -> Rule | None:
+    """The product rule for network and target of these degrees, None where it takes more than `points`."""
+    if degrees is None:
+        return None
+    nodes = degrees[0] + max(degrees) + 1
+    return Rule(*product_rule((nodes,) * fields), True) if nodes**fields <= points else None
+
+
+def _smooth_or_frozen_rule(dimension: int, smooth: bool, points: int, scramble: int) -> Rule:
+    if dimension == 2 and smooth:
+        return Rule(*product_points(), True)
+    return Rule(*frozen_points(dimension, points, scramble), False)
+
+
+def _samples_noise(target: Target, loss: Loss) -> bool:
+    """For square loss label noise is averaged by hand."""
+    return target.noise > 0.0 and loss != SQUARE
+
+
+@lru_cache(maxsize=256)
+@in_double
+def _degrees(activation: Activation, target: Target) -> tuple[int, int] | None:
+    """The degrees of activation and target where both are polynomials."""
+    own = _degree(activation)
+    other = polynomial_degree(lambda z: target.function(z, np.zeros(len(z))), target.latents)
+    return None if own is None or other is None else (own, other)
+
+
+@lru_cache(maxsize=256)
+@in_double
+def _degree(activation: Activation) -> int | None:
+    return polynomial_degree(activation.function, 1)
 
 
 def checked_activation(activation: Any) -> Activation:

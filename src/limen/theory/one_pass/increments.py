@@ -5,8 +5,6 @@ $\Delta Q_{ij}=H_i\lambda_j+H_j\lambda_i+\frac\gamma{pB}H_iH_j$, $\Delta a_i=\ep
 of the same order as the others: it changes the norms, and on the sphere everything.
 """
 
-from functools import lru_cache
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -25,7 +23,7 @@ from limen.theory.one_pass.committee import (
 from limen.theory.one_pass.overlap_equations.integration import Motion
 from limen.theory.one_pass.overlap_equations.right_hand_side import projected
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points
+from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_rule
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
 # Squared increments of z^2 have degree 12 in the fields and, for every activation, 4 in the label noise.
@@ -107,14 +105,3 @@ def _replaced(sampled: SampledPopulation, nodes: object, weights: object, noisy:
         SampledPopulation(**{**vars(sampled), "sampled_noise": noisy}),
         (on_device(nodes), on_device(weights)),
     )
-
-
-@lru_cache(maxsize=16)
-def product_rule(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Product Gauss–Hermite rule of the standard normal law: nodes (dimension, points) and weights (points,)."""
-    rules = [np.polynomial.hermite_e.hermegauss(count) for count in counts]
-    nodes = np.stack([axis.ravel() for axis in np.meshgrid(*(rule[0] for rule in rules), indexing="ij")])
-    weights = np.ones(1)
-    for _, weight in rules:
-        weights = np.outer(weights, weight / weight.sum()).ravel()
-    return nodes, weights

@@ -12,16 +12,22 @@ from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.result import Findings
-from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, Spectrum, integrate_blocks
-from limen.theory.one_pass.overlap_equations.integration import Path
+from limen.theory.one_pass.blocks.block_overlaps import BlockOverlaps, BlockPath, Spectrum, integrate_blocks
+from limen.theory.one_pass.overlap_equations.integration import Motion, Path
 from limen.theory.one_pass.overlap_equations.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.overlap_equations.overlap_ode import (
     momentum_of,
+    other_points,
     population_of,
     problem_motion,
+    seed_rules,
+    with_losses,
+    with_spread,
     without_momentum,
 )
 from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.population import Population
+from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
 
 def refuses(problem: object) -> str | None:
@@ -67,15 +73,40 @@ def solve(
     )
     spectrum = problem_spectrum(problem)
     tolerance = checked_tolerance(tolerance, problem.network.activation)
-    solved = integrate_blocks(
-        population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion)
-    )
+    sampled = isinstance(population, SampledPopulation)
+
+    def along(population: Population) -> Findings:
+        rules = seed_rules(problem, points, seeds) if sampled and len(seeds) else None
+        path = integrate_blocks(
+            population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion), rules
+        )
+        return _findings(problem, path, times, population, spectrum, motion, seeds, d)
+
+    found = along(population)
+    if not isinstance(population, SampledPopulation) or len(seeds) or not found.ok:
+        return found
+    other = other_points(problem, population, points)
+    return found if other is None else with_spread(found, along(other))
+
+
+def _findings(
+    problem: TwoLayer,
+    solved: BlockPath,
+    times: np.ndarray,
+    population: Population,
+    spectrum: Spectrum,
+    motion: Motion,
+    seeds: Sequence[int],
+    d: int | None,
+) -> Findings:
+    """What the paths show, one row per seed, or one path without any."""
     if not len(seeds):
         solved = jax.tree.map(lambda part: part[0], solved)
     states, lead = solved.states, ("seed",) * bool(len(seeds))
     path = Path(
         states.weighted(jnp.ones_like(spectrum.variances)), solved.excess_risk, solved.test_loss, *solved.outcome
     )
+    fields = states.weighted(spectrum.variances)
     found = flow_findings(
         path,
         times,
@@ -84,12 +115,16 @@ def solve(
         lead=lead[0] if lead else None,
         labels=seeds,
         attributes={"d": d} if lead else None,
-        last=None if lead else jax.tree.map(lambda part: part[-1], states.weighted(spectrum.variances)),
+        last=None if lead else jax.tree.map(lambda part: part[-1], fields),
     )
     dims = (*lead, "time", "block", "neuron")
     found.dataset["block_overlap"] = ((*dims, "latent"), np.asarray(states.overlap))
     found.dataset["block_gram"] = ((*dims, "neuron2"), np.asarray(states.gram))
-    return found
+    if not isinstance(population, SampledPopulation):
+        return found
+    return with_losses(
+        problem, found, [np.asarray(part) for part in (fields.overlap, fields.gram, fields.second_layer)]
+    )
 
 
 def problem_spectrum(problem: TwoLayer) -> Spectrum:

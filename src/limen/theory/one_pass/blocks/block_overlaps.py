@@ -18,7 +18,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from limen.theory.one_pass.overlap_equations.integration import Motion, Outcome, Solver, trajectory
+from limen.theory.one_pass.overlap_equations.integration import Motion, Outcome, Rules, Solver, trajectory
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population
 
@@ -131,14 +131,18 @@ def integrate_blocks(
     times: jax.Array,
     tolerance: jax.Array,
     solver: Solver,
+    rules: Rules | None,
 ) -> BlockPath:
-    """Paths at `times` over a leading axis of the starts, one after another."""
+    """Paths at `times` over a leading axis of the starts and, where given, of rules, one after another."""
     _, blocks, p, k = starts.overlap.shape
 
-    def one(start: BlockOverlaps) -> BlockPath:
+    def one(parts: tuple[BlockOverlaps, jax.Array | None]) -> BlockPath:
+        start, taken = parts
+        own = population if rules is None or taken is None else rules.of(population, taken)
+
         def field(t, vector):
             state = unpack_blocks(vector, blocks, p, k)
-            return pack_blocks(block_slope(population, spectrum, motion, state, t))
+            return pack_blocks(block_slope(own, spectrum, motion, state, t))
 
         def size(vector):
             state = unpack_blocks(vector, blocks, p, k)
@@ -148,7 +152,7 @@ def integrate_blocks(
         bound = LARGEST_GROWTH * (1.0 + k + size(vector))
         vectors, outcome = trajectory(field, size, bound, vector, times, tolerance, solver)
         states = unpack_blocks(vectors, blocks, p, k)
-        excess, test = jax.lax.map(lambda state: population.losses(state.weighted(spectrum.variances)), states)
+        excess, test = jax.lax.map(lambda state: own.losses(state.weighted(spectrum.variances)), states)
         return BlockPath(states, excess, test, outcome)
 
-    return jax.lax.map(one, starts)
+    return jax.lax.map(one, (starts, None if rules is None else rules.taken))

@@ -63,6 +63,19 @@ class Motion(eqx.Module):
         return projected(overlaps, slope) if self.spherical else slope
 
 
+class Rules(NamedTuple):
+    """Points (rule, dimension, N) and weights (rule, N) that a sampled population may average over, and which of them
+    each set takes, (sets,): errors of the points then average out over sets."""
+
+    points: jax.Array
+    weights: jax.Array
+    taken: jax.Array
+
+    def of(self, population: Population, taken: jax.Array) -> Population:
+        """The population with the rule of this number."""
+        return eqx.tree_at(lambda one: (one.points, one.weights), population, (self.points[taken], self.weights[taken]))
+
+
 class Path(NamedTuple):
     """Overlaps and losses at the requested times (not finite after a divergence), whether it diverged and when, whether
     the steps sufficed, and their number."""
@@ -182,10 +195,11 @@ def integrate_many(
     times: jax.Array,
     tolerance: jax.Array,
     solver: Solver,
+    rules: Rules | None = None,
 ) -> Path:
-    """`integrate` over a leading axis of the starts and, where given, of label noise and noise weight."""
+    """`integrate` over a leading axis of the starts and, where given, of label noise, noise weight and rules."""
     run = _integrate_few if _is_light(population, starts) else _integrate_sets
-    return run(population, starts, motion, label_noises, noise_scales, times, tolerance, solver)
+    return run(population, starts, motion, label_noises, noise_scales, times, tolerance, solver, rules)
 
 
 def _is_light(population: Population, starts: Overlaps) -> bool:
@@ -204,6 +218,7 @@ def _integrate_all(
     times: jax.Array,
     tolerance: jax.Array,
     solver: Solver,
+    rules: Rules | None,
 ) -> Path:
     """`integrate_many` as one program.
 
@@ -212,18 +227,21 @@ def _integrate_all(
     one `vmap` cost more than they save.
     """
 
-    def one(parts: tuple[Overlaps, jax.Array | None, jax.Array | None]) -> Path:
-        start, label_noise, scale = parts
+    def one(parts: tuple[Overlaps, jax.Array | None, jax.Array | None, jax.Array | None]) -> Path:
+        start, label_noise, scale, taken = parts
         own, moved = population, motion
+        if rules is not None and taken is not None:
+            own = rules.of(own, taken)
         if label_noise is not None:
-            own = eqx.tree_at(lambda tree: tree.label_noise, population, label_noise)
+            own = eqx.tree_at(lambda tree: tree.label_noise, own, label_noise)
         if scale is not None:
             moved = eqx.tree_at(lambda tree: tree.noise.scale, motion, scale)
         return integrate(own, start, moved, times, tolerance, solver)
 
     count = starts.second_layer.shape[0]
     group = GROUP if count >= 4 * GROUP and count % GROUP == 0 else None
-    return jax.lax.map(one, (starts, label_noises, noise_scales), batch_size=group)
+    taken = None if rules is None else rules.taken
+    return jax.lax.map(one, (starts, label_noises, noise_scales, taken), batch_size=group)
 
 
 _integrate_sets = eqx.filter_jit(_integrate_all, compiler_options=COMPILES_FAST | ONE_THREAD)  # pyright: ignore[reportCallIssue]

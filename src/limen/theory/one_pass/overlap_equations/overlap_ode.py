@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from limen.gaussian.starts.start_weights import start_overlaps
@@ -18,8 +19,15 @@ from limen.problem.own_functions import OwnFunction
 from limen.problem.starts import overlap_matrix
 from limen.result import Findings
 from limen.theory.fresh_inputs.population_losses import population_losses
-from limen.theory.one_pass.committee import SQUARE, committee_population, committee_weights, sampled_problem
-from limen.theory.one_pass.overlap_equations.integration import Motion, integrate_many, integrate_one
+from limen.theory.one_pass.committee import (
+    SQUARE,
+    Rule,
+    committee_population,
+    committee_weights,
+    problem_rule,
+    sampled_problem,
+)
+from limen.theory.one_pass.overlap_equations.integration import Motion, Path, Rules, integrate_many, integrate_one
 from limen.theory.one_pass.overlap_equations.overlap_flow import (
     CITATIONS,
     checked_tolerance,
@@ -32,6 +40,9 @@ from limen.theory.one_pass.populations.frozen_points import POINTS
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 from limen.theory.one_pass.symmetry import lasting_symmetry
+
+# Sets of points that rows share.
+SCRAMBLES = 16
 
 
 def refuses(problem: object) -> str | None:
@@ -80,15 +91,32 @@ def solve(
     if len(seeds):
         batch = Overlaps(*(on_device(np.stack(parts)) for parts in zip(*starts, strict=True)))
         path = integrate_many(
-            population, batch, motion, None, None, on_device(times), on_device(tolerance), solver_of(motion)
+            population,
+            batch,
+            motion,
+            None,
+            None,
+            on_device(times),
+            on_device(tolerance),
+            solver_of(motion),
+            seed_rules(problem, points, seeds) if sampled else None,
         )
         found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **known_effect(problem)})
-    else:
-        start = Overlaps(*(on_device(part) for part in starts[0]))
-        path = integrate_one(population, start, motion, on_device(times), on_device(tolerance), solver_of(motion))
-        symmetry = lasting_symmetry(start, motion, population, teacher_weights)
-        found = flow_findings(path, times, population, motion, symmetry)
-    return with_losses(problem, found) if sampled else found
+        return with_losses(problem, found) if sampled else found
+    start = Overlaps(*(on_device(part) for part in starts[0]))
+
+    def along(population: Population) -> Path:
+        return integrate_one(population, start, motion, on_device(times), on_device(tolerance), solver_of(motion))
+
+    path = along(population)
+    symmetry = lasting_symmetry(start, motion, population, teacher_weights)
+    found = flow_findings(path, times, population, motion, symmetry)
+    if not sampled:
+        return found
+    found, other = with_losses(problem, found), other_points(problem, population, points)
+    if other is None or not found.ok:
+        return found
+    return with_spread(found, with_losses(problem, flow_findings(along(other), times, other, motion)))
 
 
 def known_effect(problem: TwoLayer) -> dict[str, str]:
@@ -124,15 +152,54 @@ def without_momentum(problem: TwoLayer, times: np.ndarray) -> tuple[TwoLayer, np
     return problem.model_copy(update={"algorithm": plain}), times / kept
 
 
-def with_losses(problem: TwoLayer, found: Findings) -> Findings:
+def seed_rules(problem: TwoLayer, points: int, seeds: Sequence[int]) -> Rules | None:
+    """Points of every row, one of `SCRAMBLES` by its seed, so that their errors average out over rows; None where the
+    rule is exact."""
+    every = [_rule(problem, points, scramble) for scramble in range(SCRAMBLES)]
+    if every[0].exact:
+        return None
+    nodes, weights = (on_device(np.stack(parts)) for parts in zip(*(rule[:2] for rule in every), strict=True))
+    return Rules(nodes, weights, on_device(np.asarray(seeds) % SCRAMBLES))
+
+
+def other_points(problem: TwoLayer, population: SampledPopulation, points: int) -> SampledPopulation | None:
+    """The population on another scramble, None where its rule is exact: what differs is the error of the points."""
+    rule = _rule(problem, points, 1)
+    if rule.exact:
+        return None
+    parts = on_device(rule.nodes), on_device(rule.weights)
+    return eqx.tree_at(lambda one: (one.points, one.weights), population, parts)
+
+
+def _rule(problem: TwoLayer, points: int, scramble: int) -> Rule:
+    network = problem.network
+    return problem_rule(network.activation, network.width, problem.target, problem.loss, points, scramble)
+
+
+def with_spread(found: Findings, other: Findings) -> Findings:
+    """The same with what differs in another solution of equal worth as `*_spread`, added to what is there already."""
+    added = {}
+    for name in ("overlap", "gram", "second_layer", "excess_risk", "test_loss"):
+        one = found.dataset[name]
+        gap = np.abs(one.values - other.dataset[name].values)
+        # Where only the other one diverges nothing is known.
+        gap = np.where(np.isfinite(gap), gap, np.abs(one.values))
+        known = found.dataset.get(f"{name}_spread")
+        added[f"{name}_spread"] = (one.dims, gap if known is None else gap + known.values)
+    return replace(found, dataset=with_variables(found.dataset, added))
+
+
+def with_losses(problem: TwoLayer, found: Findings, fields: Sequence[np.ndarray] | None = None) -> Findings:
     """The same with losses by quadrature along its overlaps: frozen points are good for the flow, not for a loss
-    that is compared at the start, where everything else is equal. Their errors are in `*_spread`."""
+    that is compared at the start, where everything else is equal. Their errors are in `*_spread`.
+
+    `fields`: `overlap`, `gram` and `second_layer` of the fields' covariance, where they are not those of the dataset.
+    """
     dataset = found.dataset
     shape, dims = dataset.test_loss.shape, dataset.test_loss.dims
-    overlap, gram, second = (
-        dataset[name].values.reshape(-1, *dataset[name].shape[len(shape) :])
-        for name in ("overlap", "gram", "second_layer")
-    )
+    if fields is None:
+        fields = [dataset[name].values for name in ("overlap", "gram", "second_layer")]
+    overlap, gram, second = (part.reshape(-1, *part.shape[len(shape) :]) for part in fields)
     names = ("test_loss", "excess_risk", "test_loss_spread", "excess_risk_spread")
     losses = zip(names, population_losses(problem, overlap, gram, second), strict=True)
     return replace(found, dataset=with_variables(dataset, {name: (dims, part.reshape(shape)) for name, part in losses}))

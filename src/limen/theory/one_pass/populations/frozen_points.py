@@ -1,4 +1,5 @@
-r"""Frozen points of the standard normal law, and the factor that gives them the covariance of the fields."""
+r"""Points and weights for averages under the standard normal law, and the factor that gives them the covariance of
+the fields."""
 
 from functools import lru_cache
 
@@ -15,16 +16,33 @@ REACH, STEP = 9.0, 0.15
 SINGULAR = 1e-13
 
 
-@lru_cache(maxsize=16)
-def frozen_points(dimension: int, count: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
-    """Scrambled Sobol normals with exact second moments, shape (dimension, count), and their equal weights.
+@lru_cache(maxsize=64)
+def frozen_points(dimension: int, count: int = POINTS, scramble: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    r"""Scrambled Sobol points for the standard normal law, shape (dimension, count), and their weights: exact second
+    moments.
 
-    The same at every time, which makes averages over them smooth functions of the overlaps."""
+    The same at every time, which makes averages over them smooth functions of the overlaps. They are drawn from a
+    wider law, variance $1+u$ with $u=\sqrt{0.8/\text{dimension}}$, and weighted: polynomials of the fields live in the
+    tails, and their averages are 2 to 20 times better, while the weights cost a third of the points at any dimension.
+    """
     if count < 4 * dimension or count & (count - 1):
         raise InputError(f"points must be a power of two of at least {4 * dimension}, got {count}.")
-    points = sobol_normals(count, dimension).T
-    whitened = np.linalg.solve(np.linalg.cholesky(points @ points.T / count), points)
-    return whitened, np.full(count, 1.0 / count)
+    wider = 1.0 + np.sqrt(0.8 / dimension)
+    points = np.sqrt(wider) * sobol_normals(count, dimension, scramble).T
+    weights = np.exp(-0.5 * (1.0 - 1.0 / wider) * (points**2).sum(axis=0))
+    weights /= weights.sum()
+    return np.linalg.solve(np.linalg.cholesky((points * weights) @ points.T), points), weights
+
+
+@lru_cache(maxsize=16)
+def product_rule(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Product Gauss–Hermite rule of the standard normal law: nodes (dimension, points) and weights (points,)."""
+    rules = [np.polynomial.hermite_e.hermegauss(count) for count in counts]
+    nodes = np.stack([axis.ravel() for axis in np.meshgrid(*(rule[0] for rule in rules), indexing="ij")])
+    weights = np.ones(1)
+    for _, weight in rules:
+        weights = np.outer(weights, weight / weight.sum()).ravel()
+    return nodes, weights
 
 
 @lru_cache(maxsize=2)
