@@ -14,8 +14,9 @@ from limen.link import hard_subspace
 from limen.machine.arrays import on_device
 from limen.method import Method
 from limen.precision import in_double
-from limen.problem import InputError, OnePassSGD, OverlapStart, SphericalSGD, TwoLayer
+from limen.problem import InputError, OnePassSGD, OverlapStart, RandomStart, SphericalSGD, TwoLayer
 from limen.problem.own_functions import OwnFunction
+from limen.problem.rates import is_schedule
 from limen.problem.starts import overlap_matrix
 from limen.result import Findings
 from limen.theory.fresh_inputs.population_losses import population_losses
@@ -66,9 +67,12 @@ def solve(
     r"""Overlaps, Gram matrix, second layer and risk in the limit $d\to\infty$, from given starts.
 
     With `d` and `seeds`: one row per seed, from the simulator's own initial overlaps at that $d$; the flow itself is
-    the limit. Without them the start must be an `OverlapStart` that fixes the Gram matrix, or (without `gram`)
-    students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and network
-    are committees of one activation with zero bias and square loss; otherwise averages over `points` frozen points.
+    the limit, and from a random start on a target with hard directions the noise of the samples at that $d$ is in the
+    overlaps (`noisy_rows`). Without them the start must be an `OverlapStart` that fixes the Gram matrix, or (without
+    `gram`) students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and
+    network are committees of one activation with zero bias and square loss; otherwise averages over the points of
+    `problem_rule`, whose error without `seeds` is in `*_spread` and with them between rows, which have points of their
+    own.
 
     Momentum $\beta$ forgets within $1/(1-\beta)$ steps, during which nothing moves as $d\to\infty$: the limit is that
     of the rate $\gamma/(1-\beta)$, its noise included, whose clock runs $1/(1-\beta)$ times as fast.
@@ -88,20 +92,22 @@ def solve(
         pairs = [given_overlaps(problem)]
     second_layer = np.asarray(problem.network.per_neuron("second_layer"))
     starts = [(gram, overlap, second_layer) for overlap, gram in pairs]
-    if len(seeds):
+    if d is not None:
         batch = Overlaps(*(on_device(np.stack(parts)) for parts in zip(*starts, strict=True)))
-        path = integrate_many(
-            population,
-            batch,
-            motion,
-            None,
-            None,
-            on_device(times),
-            on_device(tolerance),
-            solver_of(motion),
-            seed_rules(problem, points, seeds) if sampled else None,
-        )
-        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **known_effect(problem)})
+        rules = seed_rules(problem, points, seeds) if sampled else None
+        solver, attributes = solver_of(motion), {"d": d, **known_effect(problem)}
+        if begins_at_saddle(problem) and motion.noise.shape is None:
+            # Here: it stands on parts that most problems do without.
+            from limen.theory.one_pass.overlap_equations import noisy_rows
+
+            if rules is not None:
+                rules = seed_rules(problem, min(points, noisy_rows.POINTS), range(noisy_rows.PATHS * len(seeds)))
+            path = noisy_rows.noisy_rows(problem, population, motion, batch, times, d, seeds, solver, rules)
+            found = flow_findings(path, times, population, motion, None, "seed", (), attributes)
+            return noisy_rows.row_means(with_losses(problem, found) if sampled else found, seeds)
+        ends, fine = on_device(times), on_device(tolerance)
+        path = integrate_many(population, batch, motion, None, None, ends, fine, solver, rules)
+        found = flow_findings(path, times, population, motion, None, "seed", seeds, attributes)
         return with_losses(problem, found) if sampled else found
     start = Overlaps(*(on_device(part) for part in starts[0]))
 
@@ -119,14 +125,19 @@ def solve(
     return with_spread(found, with_losses(problem, flow_findings(along(other), times, other, motion)))
 
 
+def begins_at_saddle(problem: TwoLayer) -> bool:
+    """Whether a random start has hard directions to leave: there the noise of the samples counts at every d."""
+    return isinstance(problem.start, RandomStart) and hard_subspace(problem.target).dimension > 0
+
+
 def known_effect(problem: TwoLayer) -> dict[str, str]:
-    """What a comparison that does not agree should say: at a saddle the noise of SGD counts at every d."""
-    if isinstance(problem.start, OverlapStart) or not hard_subspace(problem.target).basis.shape[1]:
+    """What a comparison that does not agree should say: a rate that changes with time is followed without noise."""
+    assert isinstance(problem.algorithm, (OnePassSGD, SphericalSGD))
+    if not (begins_at_saddle(problem) and is_schedule(problem.algorithm.rate)):
         return {}
     return {
         "caveat": "From a random start the noise of SGD moves the escape from a saddle as much as the start itself "
-        "does, at every d, and the equations of the overlaps leave it out (for committees limen.one_pass.diffusion "
-        "follows it)."
+        "does, at every d, and with a rate that changes in time the equations of the overlaps leave it out."
     }
 
 
