@@ -2,7 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import xarray as xr
@@ -156,7 +156,7 @@ class Grokking(Experiment):
         for name, one in first.data_vars.items():
             values = np.stack([part[name].values for part in found])
             variables[name] = (("size", "ratio", *one.dims), values.reshape(*shape, *one.shape), one.attrs)
-        coords = {name: one.values for name, one in first.coords.items()}
+        coords: dict[str, Any] = {str(name): one.values for name, one in first.coords.items()}
         coords |= {"size": list(self.sizes()), "ratio": list(self.samples_per_dim)}
         return labelled(variables, coords=coords, attrs={"d": self.d})
 
