@@ -5,8 +5,8 @@ import numpy as np
 import limen
 
 
-def from_random_starts(target: str) -> tuple[limen.Result, limen.Result]:
-    posed = limen.TwoLayer(target, limen.network(1, "square"), limen.SphericalSGD(0.2))
+def from_random_starts(target: str, rate: float | str = "0.2/(1+t)") -> tuple[limen.Result, limen.Result]:
+    posed = limen.TwoLayer(target, limen.network(1, "square"), limen.SphericalSGD(rate))
     times = np.linspace(0.0, 2.0, 5)
     asked = {"d": 40, "seeds": 8}
     return limen.predict(posed, times, theory="overlap-ode", **asked), limen.simulate(posed, times, **asked)
@@ -19,6 +19,6 @@ def test_escapes_from_a_saddle_say_that_noise_is_left_out():
     assert "the noise of SGD moves the escape from a saddle" in said.sentence
 
 
-def test_easy_targets_have_no_such_word():
-    theory, _ = from_random_starts("z + z**2")
-    assert "caveat" not in theory.dataset.attrs
+def test_easy_targets_and_constant_rates_have_no_such_word():
+    for theory, _ in (from_random_starts("z + z**2"), from_random_starts("z**2", 0.2)):
+        assert "caveat" not in theory.dataset.attrs
