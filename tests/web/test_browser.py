@@ -266,6 +266,7 @@ def test_questions_are_offered_whichever_answer_comes_first(page):
     page.route("**/api/problem", late)
     page.goto(address("problem", problem=ridge, times=5))
     expect(page.locator(".question").first).to_be_attached()
+    assert page.locator(".question.grid").count() == 1
 
 
 def test_your_own_table(page, tmp_path):
