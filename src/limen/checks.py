@@ -12,6 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from limen.problem.spec import InputError
 
 Floats = NDArray[np.float64]
+# Random keys fold a size in as a word of 32 bits, and hold a seed in a signed one of 64.
+LARGEST_SIZE, LARGEST_SEED = 2**32 - 1, 2**63 - 1
+# Rows of one answer; more would fill the memory before the first is computed.
+MOST_SEEDS = 10**7
 
 
 def reals(name: str, value: ArrayLike) -> Floats:
@@ -101,6 +105,14 @@ def whole(name: str, value: Any) -> int:
     return int(value)
 
 
+def dimension(value: Any) -> int:
+    """The size d of training: a positive whole number that random keys can hold."""
+    d = whole("d", value)
+    if d > LARGEST_SIZE:
+        raise InputError(f"d must be at most {LARGEST_SIZE}, got {value!r}.")
+    return d
+
+
 def power_of_two(name: str, value: Any) -> int:
     """One power of two."""
     if not _is_whole(value) or value < 1 or int(value) & (int(value) - 1):
@@ -110,8 +122,8 @@ def power_of_two(name: str, value: Any) -> int:
 
 def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
     """`8` means 0..7; a list or an array of whole numbers is taken as it is."""
-    if isinstance(seeds, np.ndarray) and seeds.ndim == 1:
-        seeds = seeds.tolist()
+    if not isinstance(seeds, Sequence) and np.ndim(seeds) == 1:
+        seeds = np.asarray(seeds).tolist()
     if isinstance(seeds, Sequence) and not isinstance(seeds, str):
         if any(isinstance(seed, bool) or not _is_whole(seed) for seed in seeds):
             raise InputError(f"seeds must be whole numbers, got {list(seeds)!r}.")
@@ -119,8 +131,13 @@ def seed_list(seeds: int | Sequence[int]) -> tuple[int, ...]:
             raise InputError("seeds must be at least one whole number, got [].")
         if any(seed < 0 for seed in seeds) or len(set(seeds)) != len(seeds):
             raise InputError(f"seeds must be distinct and not negative, got {list(seeds)!r}.")
+        if max(seeds) > LARGEST_SEED:
+            raise InputError(f"seeds must be at most {LARGEST_SEED}, got {int(max(seeds))}.")
         return tuple(int(seed) for seed in seeds)
-    return tuple(range(whole("seeds", seeds)))
+    count = whole("seeds", seeds)
+    if count > MOST_SEEDS:
+        raise InputError(f"seeds must be at most {MOST_SEEDS} where it counts them, got {seeds!r}.")
+    return tuple(range(count))
 
 
 def vector(name: str, value: ArrayLike) -> Floats:

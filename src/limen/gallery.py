@@ -13,7 +13,7 @@ from limen.experiments.experiment import Experiment
 from limen.experiments.own_problem import OwnProblem
 from limen.experiments.registry import experiment_class
 from limen.plot import draw
-from limen.problem.spec import Spec
+from limen.problem.spec import InputError, Spec
 from limen.result import Result
 from limen.storage import FileStore, Run, run
 from limen.storage.remembered import remember
@@ -96,4 +96,6 @@ def experiment(name: str | Spec | type[Experiment], **parameters: Any) -> PosedE
     if isinstance(name, Spec):
         return PosedExperiment(OwnProblem(problem=name, **parameters))
     kind = experiment_class(name) if isinstance(name, str) else name
+    if not (isinstance(kind, type) and issubclass(kind, Experiment)):
+        raise InputError(f"name must be that of an experiment, the class of one, or a problem, got {name!r}.")
     return PosedExperiment(kind(**{kind.field_called(word): value for word, value in parameters.items()}))

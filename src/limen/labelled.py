@@ -26,6 +26,11 @@ def with_variables(dataset: xr.Dataset, variables: Mapping[str, Any]) -> xr.Data
     return dataset.assign({name: _variable(name, value) for name, value in variables.items()})
 
 
+def with_coordinates(dataset: xr.Dataset, coordinates: Mapping[str, Any]) -> xr.Dataset:
+    """`dataset.assign_coords(coordinates)` of NumPy arrays, with values as for `labelled`: the same, without Dask."""
+    return dataset.assign_coords({name: _variable(name, value) for name, value in coordinates.items()})
+
+
 def _variable(name: str, value: Any) -> Any:
     if isinstance(value, tuple):
         dims, data, *attributes = value

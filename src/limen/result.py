@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import xarray as xr
 
+from limen.problem.files.places import file_path, new_file
 from limen.problem.spec import InputError, Spec
 
 Kind = Literal["theory", "simulation"]
@@ -105,7 +106,7 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes one netCDF file that any xarray can open; written beside, flushed, then renamed."""
-        return write_file(netcdf(self.as_dataset()), path)
+        return write_file(netcdf(self.as_dataset()), new_file(path))
 
     def as_dataset(self) -> xr.Dataset:
         """The dataset that is saved: everything else about the result is JSON in its attribute `limen`."""
@@ -203,6 +204,7 @@ def write_file(content: bytes | memoryview, path: str | os.PathLike[str]) -> Pat
 
 def load(path: str | os.PathLike[str]) -> Result:
     """Reads a result saved by `Result.save`, whole, into memory."""
+    file_path(path)
     try:
         with xr.open_dataset(path, engine="h5netcdf") as opened:
             dataset = opened.load()

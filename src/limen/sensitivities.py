@@ -13,7 +13,7 @@ from limen.problem.changes import changed, full_path, value_at
 from limen.problem.times import time_grid
 from limen.theory.registry import THEORIES
 from limen.tuning import curve_of
-from limen.verbs import predict
+from limen.verbs import check_problem, predict
 
 # The first step of a difference, in parts of the parameter; halved so many times.
 FIRST_STEP, HALVINGS = 0.04, 4
@@ -74,9 +74,15 @@ def sensitivity(
     error being how far the last two extrapolations differ; a theory that samples is asked with other random numbers
     too, and their spread is part of the error.
     """
+    check_problem(problem)
+    if not isinstance(quantity, str):
+        raise InputError(f"quantity must be the name of a variable, got {quantity!r}.")
+    names = [parameters] if isinstance(parameters, str) else parameters
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"parameters must be a list of names such as 'algorithm.step', got {parameters!r}.")
     method = choose(THEORIES.named(theory, problem), problem, theory, "theory")
     grid = time_grid(times, bool(getattr(problem, "counts_steps", False)))
-    names = [full_path(problem, name) for name in ([parameters] if isinstance(parameters, str) else parameters)]
+    names = [full_path(problem, name) for name in names]
     if not names:
         raise InputError("parameters must name at least one parameter, such as ['algorithm.step'].")
     found = [_derivative(problem, quantity, name, grid, method, options) for name in names]

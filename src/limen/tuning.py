@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import OptimizeResult, minimize, minimize_scalar
 
+from limen.checks import number
 from limen.experiments.figure import Band, Figure, Line, Panel, Points, Threshold
 from limen.problem import InputError, Spec
 from limen.problem.changes import changed, full_path, value_at
 from limen.result import Result
-from limen.verbs import predict
+from limen.verbs import check_problem, predict
 
 TIME = "time"
 # The first look, the most evaluations, and how far apart (in parts of the range) two values are told apart.
@@ -133,6 +134,7 @@ def tune(
     Theories that sample answer every question with the same random numbers, so that the goal is smooth; their stated
     error becomes the interval of parameters that are as good. A prediction that is not finite counts as infinitely bad.
     """
+    check_problem(problem)
     ranges, lists = _sorted_out(problem, over)
     time_range = next((one for one in ranges if one.name == TIME), None)
     if (at is None) == (time_range is None):
@@ -154,8 +156,10 @@ def tune(
 
 
 def _sorted_out(problem: Spec, over: Mapping[str, Any]) -> tuple[list[_Range], dict[str, list[Any]]]:
-    if not over:
-        raise InputError("over must name at least one parameter, such as {'algorithm.step': (0.01, 2.0)}.")
+    if not isinstance(over, Mapping) or not over:
+        raise InputError(
+            f"over must name at least one parameter, such as {{'algorithm.step': (0.01, 2.0)}}, got {over!r}."
+        )
     ranges, lists = [], {}
     for given, values in over.items():
         name = TIME if given == TIME else full_path(problem, given)
@@ -199,17 +203,17 @@ class _Search:
     def _time(self, problem: Spec) -> float:
         if callable(self.when):
             when: Any = self.when(problem)
-            return float(when)
+            return number("at", when)
         if isinstance(self.when, Mapping):
             return _time_of_samples(problem, self.when)
-        return float(self.when)
+        return number("at", self.when)
 
     def _read(self, problem: Spec, times: Sequence[float]) -> tuple[float, float, float, bool]:
         """The least goal over these times."""
         grid = np.unique(np.round(times)) if getattr(problem, "counts_steps", False) else np.asarray(times, float)
         result = predict(problem, grid, self.theory, **self.options)
         if callable(self.goal):
-            value = float(self.goal(result))
+            value = _number_of(self.goal(result))
             return (value if np.isfinite(value) else np.inf), 0.0, float(grid[-1]), result.ok
         values, errors = curve_of(result, self.goal)
         values = np.where(np.isfinite(values), values, np.inf)
@@ -299,6 +303,14 @@ class _Search:
         width = 1.0 if rise <= 0.0 else CURVATURE_STEP * np.sqrt(max(error, 0.0) / rise)
         width = min(max(width, RESOLVED), 1.0)
         return ranges[i].value(x[i] - width), ranges[i].value(x[i] + width)
+
+
+def _number_of(value: Any) -> float:
+    """What a goal of one's own gives."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(f"goal must give a number, got {value!r}.") from None
 
 
 def _inward(start: np.ndarray) -> np.ndarray:

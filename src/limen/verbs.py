@@ -5,7 +5,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from limen.checks import seed_list, whole
+from limen.checks import dimension, seed_list
 from limen.citations import bibtex
 from limen.machine.memory_maps import make_room
 from limen.method import Method, choose
@@ -29,12 +29,15 @@ def predict(problem: Spec, times: Any, theory: str | Method | None = None, **opt
         options: the theory's own. One that leaves a saddle takes `d` and `seeds` and answers seed by seed.
     """
     make_room()
-    _check_labels(problem)
+    check_problem(problem)
+    _check_functions(problem, for_limit=True)
     method = choose(THEORIES.named(theory, problem), problem, theory, "theory")
     method.check_options(options)
     if np.ndim(options.get("d", 0)):
         raise InputError(f"d must be one size for a prediction, got {options['d']!r}: predict each by itself.")
-    if "seeds" in options:
+    if options.get("d") is not None:
+        options["d"] = dimension(options["d"])
+    if options.get("seeds") is not None:
         options["seeds"] = seed_list(options["seeds"])
     return method.run(problem, time_grid(times, _counts_steps(problem)), **options)
 
@@ -86,9 +89,10 @@ def simulate(
     """
     if d is not None and np.ndim(d):
         return [simulate(problem, times, size, seeds, simulator, progress, **options) for size in _sizes(d)]
-    d = whole("d", getattr(problem, "d", None) if d is None else d)
+    check_problem(problem)
+    d = dimension(getattr(problem, "d", None) if d is None else d)
     make_room()
-    _check_labels(problem)
+    _check_functions(problem)
     method = choose(SIMULATORS.named(simulator, problem), problem, simulator, "simulator")
     reduction = REDUCTIONS.get(method.name)
     if simulator is None and reduction is not None and not options and d > reduction.largest(problem):
@@ -100,8 +104,9 @@ def simulate(
 
 def theories(problem: Spec) -> dict[str, str]:
     """Every theory by name: "applies", or why it does not."""
+    check_problem(problem)
     try:
-        _check_labels(problem)
+        _check_functions(problem, for_limit=True)
     except InputError as error:
         return {method.name: str(error) for method in THEORIES}
     return {method.name: method.refuses(problem) or "applies" for method in THEORIES}
@@ -109,6 +114,7 @@ def theories(problem: Spec) -> dict[str, str]:
 
 def cite(problem: Spec) -> str:
     """BibTeX of what `predict` and `simulate` use for this problem."""
+    check_problem(problem)
     used: tuple[str, ...] = ()
     for methods in (THEORIES, SIMULATORS):
         applicable = [method for method in methods if method.refuses(problem) is None]
@@ -116,16 +122,26 @@ def cite(problem: Spec) -> str:
     return bibtex(used)
 
 
-def _check_labels(problem: Any) -> None:
-    """One sentence for every algorithm where the labels do not exist."""
+def check_problem(problem: Any) -> None:
+    """Refuses what is not a problem: the class of one, its formula, nothing."""
+    if isinstance(problem, type) and issubclass(problem, Spec):
+        raise InputError(f"problem must be made from its class: write {problem.__name__}(...).")
+    if not isinstance(problem, Spec):
+        raise InputError(f"problem must be a problem such as limen.TwoLayer(...), got {problem!r}.")
+
+
+def _check_functions(problem: Any, for_limit: bool = False) -> None:
+    """One sentence for every algorithm where labels or outputs do not exist, or gradients have no limit."""
     if isinstance(problem, TwoLayer):
         from limen.link.label_points import check_labels
+        from limen.link.mean_square import check_activation
 
         check_labels(problem.target)
+        check_activation(problem.network.activation, max(problem.start_lengths), for_limit)
 
 
 def _sizes(d: Any) -> list[int]:
-    sizes = [whole("d", size) for size in d]
+    sizes = [dimension(size) for size in d]
     if not sizes or len(set(sizes)) != len(sizes):
         raise InputError(f"d must be one size or several different ones, got {list(d)!r}.")
     return sizes

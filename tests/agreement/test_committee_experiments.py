@@ -1,5 +1,6 @@
 """The experiments of committees under one-pass SGD at reduced size, each with a twin that carries a planted error."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -67,8 +68,18 @@ def test_a_batch_that_grows_with_the_dimension_divides_the_noise():
         dataset=single.assign(excess_risk=single.excess_risk.copy(data=shifted.dataset.excess_risk.values)),
     )
     assert experiment.compare(wrong, simulation).verdict == "disagrees"
-    with pytest.raises(InputError, match=r"mu must give a batch of at most 1\.99 at d = 400"):
-        SGDRegimes(mu=0.3)
+
+
+@pytest.mark.parametrize(("mu", "d"), [(0.3, 100), (0.5, 400), (0.2, 40), (0.4, 2000)])
+def test_a_batch_too_large_is_told_the_largest_and_the_dimension_for_it(mu, d):
+    with pytest.raises(InputError, match=f"mu must be at most .* at d = {d}, .* got {mu}: take a smaller mu") as error:
+        SGDRegimes(mu=mu, d=d)
+    most = float(re.search(r"at most ([\d.]+)", str(error.value))[1])
+    assert SGDRegimes(mu=most, d=d).mu == most
+    with pytest.raises(InputError):
+        SGDRegimes(mu=min(0.5, most + 0.02), d=d)
+    if larger := re.search(r"or d = (\d+)", str(error.value)):
+        assert SGDRegimes(mu=mu, d=int(larger[1])).batch() > 1
 
 
 @pytest.mark.slow

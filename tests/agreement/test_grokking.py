@@ -50,11 +50,11 @@ def with_luck(factor: float, experiment: Grokking | LearningTransition = GROKKIN
     """The theory with the fluctuation of the sample's mean scaled by a factor."""
     right = finite_dimension.conditioned_pass
 
-    def scaled(problem, points, start, steps, sampling, pinned):
+    def scaled(problem, points, start, steps, sampling, pinned, **options):
         parts = {name: getattr(sampling, name) for name in ("luck", "decisive")}
         scaled = {name: np.float32(factor) * part for name, part in parts.items() if part is not None}
         wrong = sampling._replace(**scaled)
-        return right(problem, points, start, steps, wrong, pinned)
+        return right(problem, points, start, steps, wrong, pinned, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(finite_dimension, "conditioned_pass", scaled)

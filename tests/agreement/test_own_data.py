@@ -163,7 +163,7 @@ def test_spectrum_of_correlated_columns():
         (lambda X, y: (X[0], y), "shape"),
         (lambda X, y: ([[1.0, 2.0], [3.0]], y), "rows of equal length"),
         (lambda X, y: (X, np.where(np.arange(442) % 9 == 0, None, "a")), "no missing entries, got 50"),
-        (lambda X, y: (X, np.where(np.arange(442) == 5, np.inf, y + 0.5)), "1 entries are NaN or infinite"),
+        (lambda X, y: (X, np.where(np.arange(442) == 5, np.inf, y + 0.5)), "1 entry is NaN or infinite"),
     ],
 )
 def test_bad_arrays_are_sentences(change, words):
@@ -220,9 +220,10 @@ def test_files(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="at least 20 rows, got 0"):
         limen.data.load(tmp_path / "none.csv", "b")
     (tmp_path / "part.csv").write_text("\n".join([*lines, ",".join(["1"] * X.shape[1]) + ","]))
-    missing = limen.data.load(tmp_path / "part.csv", "kind")
+    with pytest.raises(InputError, match=f"column 'kind' of part.csv .* got 1, first in line {len(lines) + 1}"):
+        limen.data.load(tmp_path / "part.csv", "kind")
     with pytest.raises(InputError, match="no missing entries, got 1"):
-        limen.data.learning_curve(missing.X, missing.y)
+        limen.data.learning_curve(read.X, [None, *read.y[1:]])
     assert len(repr(read)) < 200
     # A small file that unpacks to more than is read.
     np.savez_compressed(tmp_path / "zeros.npz", X=np.zeros((3000, 100)), y=np.zeros(3000))

@@ -46,6 +46,8 @@ def test_the_result_says_which_theory_it_was():
     wide = limen.TwoLayer(SMALL.target, limen.network(50, "tanh"), limen.GradientFlow(), 20.0, start=SMALL.start)
     assert "at most 8" in limen.theories(wide)["small-steps"]
     assert limen.theories(wide)["gaussian-model"] == "applies"
+    assert limen.predict(wide, [0.5]).method == "equal-small-steps"
+    assert limen.predict(wide, [0.0, 3000.0]).status.startswith("Gaussian model, a model of the network (the exact")
     kinked = wide.model_copy(update={"network": limen.network(50, "relu"), "loss": "huber:1"})
     assert limen.theories(kinked)["equal-small-steps"] == "applies"
     held = kinked.model_copy(update={"algorithm": limen.GradientFlow(0.1, spherical=False)})
@@ -159,3 +161,16 @@ def test_paths_are_raised_where_they_make_the_error():
     )
     found = limen.predict(posed, np.linspace(0.0, 3.13, 6))
     assert found.ok and found.statistics["paths"] > small_steps.PATHS
+
+
+@pytest.mark.slow
+def test_wide_lazy_networks_are_answered_by_the_exact_flow():
+    """64 GeLU neurons of lazy weights: the Gram entries grow a third more than the Gaussian model says."""
+    lazy = limen.TwoLayer(
+        limen.target("z", noise=0.1), limen.network(64, "gelu", second_layer=8.0), limen.GradientFlow(), 2.5
+    )
+    trained = limen.simulate(lazy, [0.0, 4.0], d=150, seeds=16).dataset.gram.values[:, -1].ravel()
+    error = 4.0 * trained.std(ddof=1) / 4.0
+    exact, model = (limen.predict(lazy, [0.0, 4.0], theory=name).dataset for name in (None, "gaussian-model"))
+    assert abs(trained.mean() - float(exact.gram[-1].squeeze())) <= error + float(exact.gram_spread[-1].squeeze())
+    assert abs(trained.mean() - float(model.gram[-1].squeeze())) > error

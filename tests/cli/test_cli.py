@@ -112,6 +112,7 @@ def test_list_and_cite(store):
         (["cite", "nothing-like-it"], "there is no experiment"),
         (["fly"], "No such command"),
         (["run", "phase-retrieval-sgd", "--out", "/proc/nowhere"], "cannot be written"),
+        (["show", "zzzz", "--out", "/dev/null/x"], "--out '/dev/null/x' cannot be written"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, store):
@@ -121,6 +122,20 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(arguments, words, store):
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("group", [[], ["run"], ["sweep"], ["store"]])
+def test_a_group_alone_prints_its_help_with_its_lines(group, store):
+    asked, helped = command(*group, store=store), command(*group, "--help", store=store)
+    assert asked.returncode == 2
+    assert asked.stderr == helped.stdout
+    assert asked.stderr.startswith(" ".join(["Usage: limen", *group]))
+
+
+def test_a_refusal_in_the_middle_of_a_run_has_no_empty_line(store, tmp_path):
+    done = command("run", "phase-retrieval-sgd", "--sizes", "40,40", "--out", str(tmp_path), store=store)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
 
 
 def test_interrupted_work_is_kept_and_goes_on(store, tmp_path):

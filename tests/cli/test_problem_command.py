@@ -14,8 +14,17 @@ from click.testing import CliRunner
 
 import limen
 from limen.cli.main import limen as program
+from limen.problem.files.template import examples, template
 
 RIDGE = 'type = "Ridge"\nratio = 0.5\nnoise = 0.3\n\n[run]\ntimes = 2\nd = 60\nseeds = 3\n'
+OWN_DESCENT = """
+type = "TwoLayer"
+target = "tanh(z)"
+network = { width = 1, activation = "tanh" }
+algorithm = { type = "GradientDescent", step = 0.3 }
+samples_per_dim = 2.0
+run = { d = 40, seeds = 2 }
+"""
 OWN = Path(__file__).parents[1] / "own_problem.toml"
 
 
@@ -40,6 +49,13 @@ def test_a_template_can_be_used_as_it_is(place):
     assert json.loads(said("predict", "new.toml", "--times", "1", "--json"))["theory"]["excess_mse"] > 0.0
 
 
+@pytest.mark.parametrize("family", sorted(examples()))
+def test_a_template_says_what_it_is_in_plain_words(family):
+    first = template(family).splitlines()[0]
+    assert first.startswith("# ") and first.endswith(".")
+    assert not set("$\\_^") & set(first)
+
+
 def test_a_file_gives_the_numbers_of_python_and_is_shown_again(place):
     problem = limen.load_problem("ridge.toml")
     answer = json.loads(said("compare", "ridge.toml", "--json"))
@@ -58,8 +74,8 @@ def test_a_file_gives_the_numbers_of_python_and_is_shown_again(place):
 @pytest.mark.parametrize(
     ("seeds", "words"),
     [
-        ("1", "Cannot tell: 1 seed is too few to judge, take at least 8."),
-        ("2", "Cannot tell: 2 seeds are too few to judge, take at least 8."),
+        ("1", "Cannot tell: 1 seed is too few to judge, take at least 5, better 8."),
+        ("2", "Cannot tell: 2 seeds are too few to judge, take at least 5, better 8."),
         ("5", "from 5 seeds, and 5.0% is asked for;"),
     ],
 )
@@ -69,6 +85,18 @@ def test_few_seeds_are_one_sentence(place, seeds, words):
     shown = " ".join(said("compare", "ridge.toml", "--seeds", seeds).split())
     assert words in shown
     assert not re.search(r"\b(nan|inf)\b", sentence)
+
+
+@pytest.mark.parametrize("verb", ["predict", "compare", "simulate"])
+def test_what_has_no_axis_is_a_table_without_a_figure(place, verb):
+    """Descent asked for no step shows its start alone."""
+    (place / "descent.toml").write_text(OWN_DESCENT.replace("d = 40", "times = [0], d = 40"))
+    asked = [verb, "descent.toml"]
+    printed = said(*asked)
+    assert "test loss at the end" in printed and "figure" not in printed
+    files = json.loads(said(*asked, "--json"))["files"]
+    assert files and "figure" not in files
+    assert all(Path(file).is_file() for file in files.values())
 
 
 def test_the_command_line_comes_before_the_file(place):
@@ -104,10 +132,17 @@ def test_the_best_of_a_file(place):
         (["predict", "lost.toml"], "'lost.toml' cannot be read: No such file or directory."),
         (["predict", "ridge.toml", "--theory", "descent"], "theory 'descent' does not apply"),
         (["compare", "ridge.toml", "--set", "nois=1"], "nois is not a parameter of Ridge: did you mean 'noise'?"),
+        (["compare", "ridge.toml", "--set", "noise=true"], "noise must be a number, got True."),
         (["compare", "ridge.toml", "--seeds", "0"], "seeds must be from 1"),
         (["compare", "ridge.toml", "--at-size"], "at_size must be false with the theory ridge"),
         (["sweep", "ridge.toml", "--grid", "nise=0:1:2"], "nise is not a parameter of problem: did you mean noise?"),
         (["new", "TwoLayers"], "did you mean 'TwoLayer'?"),
+        (
+            ["compare", "ridge.toml", "--times", "abc"],
+            "times must be a number, or numbers with commas",
+        ),
+        (["tune", "ridge.toml"], "--over must name a parameter and its range"),
+        (["tune", "ridge.toml", "--over", "ridge=0.1:1"], "--at must be the time of the goal (--at 10)"),
     ],
 )
 def test_mistakes_are_sentences(place, arguments, sentence):

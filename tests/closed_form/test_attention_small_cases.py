@@ -8,6 +8,7 @@ import pytest
 from scipy import special
 from scipy.stats import norm
 
+import limen
 from limen.problem import SelfAttention
 from limen.problem.spec import InputError
 from limen.simulation.attention.attracting_points import attracting_points
@@ -252,3 +253,12 @@ def test_depth_weights_have_order_one():
     for name, variance in (("outer", hidden * count), ("inner", d * count), ("bias", count)):
         values = np.stack([getattr(draw, name) for draw in draws])
         assert values.var() * variance == pytest.approx(1.0, rel=5 * math.sqrt(2 / values.size))
+
+
+@pytest.mark.parametrize(("dim", "stands"), [(2, False), (3, False), (512, True)])
+def test_a_limit_of_large_dimension_says_where_the_dimension_is_small(dim, stands):
+    found = limen.predict(limen.SelfAttention(4.0, 64, dim), [3.0, 10.0])
+    trained = limen.simulate(limen.SelfAttention(4.0, 64, dim), [10.0], seeds=4).dataset.mean_cosine.mean()
+    assert found.ok == stands
+    assert (abs(float(found.dataset.mean_cosine[-1] - trained)) < 0.1) == stands
+    assert stands or f"dim = {dim} from time 3 on" in found.status

@@ -206,3 +206,34 @@ def test_paths_are_raised_until_their_sets_agree_or_it_is_said_that_they_do_not(
     assert limen.predict(calm, 4).statistics["paths"] == 4096
     with pytest.raises(InputError, match="tolerance must be between"):
         limen.predict(calm, 4, tolerance=0.0)
+
+
+def test_a_small_start_that_grows_to_the_size_of_the_target_does_not_diverge():
+    def small(**rule):
+        network = limen.network(2, "tanh", initial_norm=5e-4)
+        return limen.TwoLayer("z", network, limen.GradientDescent(0.5, **rule), 2.0)
+
+    sets = {"paths": 2048, "scrambles": 2, "tolerance": 0.1}
+    found = limen.predict(small(), [5], **sets)
+    by_conditioning = limen.predict(small(momentum=1e-9), [5], **sets)
+    assert found.ok
+    np.testing.assert_allclose(found.dataset.test_loss, by_conditioning.dataset.test_loss, rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("problem", "times"),
+    [
+        (limen.TwoLayer("z", limen.network(2, "exp(z)"), limen.GradientDescent(0.1), 1.0), 3),
+        (
+            limen.TwoLayer(
+                "z",
+                limen.network(2, "tanh", second_layer=1e155),
+                limen.OnePassSGD(0.1),
+                start=limen.OverlapStart(0.1),
+            ),
+            1,
+        ),
+    ],
+)
+def test_what_diverges_says_so_without_warnings(problem, times):
+    assert not limen.predict(problem, times).ok

@@ -84,3 +84,13 @@ def test_stages_see_the_field_at_their_own_times():
     assert float(values[-1, 0]) == pytest.approx(32.0, rel=1e-12)
     values, _ = integrated(lambda t, v: 4 * t**3 + 0.0 * v, jnp.zeros(1), jnp.asarray([0.3, 0.7, 2.0]), 1e-4)
     np.testing.assert_allclose(values[:, 0], [0.3**4, 0.7**4, 16.0], rtol=1e-9)
+
+
+@in_double
+def test_a_time_later_than_the_last_is_not_waited_for():
+    values, end = jax.jit(lambda times: integrated(turned, jnp.array([1.0, 0.0]), times, 1e-6))(
+        jnp.array([0.5, 2.0, 1.0])
+    )
+    assert not bool(end.stuck) and int(end.steps) < 100
+    assert bool(jnp.isinf(values[1]).all())
+    assert float(values[2, 0]) == pytest.approx(float(np.cos(1.0)), abs=1e-5)

@@ -141,7 +141,7 @@ def test_what_it_says():
     assert not wild.ok and "diverge before step" in wild.status
     rough = limen.predict(problem(ADAM), 30, paths=256, scrambles=5)
     assert rough.ok or "take more paths" in rough.status
-    with pytest.raises(limen.InputError, match="scrambles must be at least 1"):
+    with pytest.raises(limen.InputError, match="scrambles must be a whole number of at least 1"):
         limen.predict(problem(ADAM), 2, scrambles=0)
     spectrum = limen.Inputs(variances=(0.5, 1.5), fractions=(0.5, 0.5))
     with pytest.raises(limen.InputError, match="inputs of one variance"):

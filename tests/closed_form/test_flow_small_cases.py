@@ -315,3 +315,12 @@ def test_early_stopping_on_a_grid_from_zero_and_over_seeds():
     assert found.final_test_loss == pytest.approx(test[-1]) and found.interior
     falling = seeds.assign(test_loss=seeds.train_loss)
     assert not limen.flow.early_stopping(Result(falling, {"type": "curve"}, "simulation")).interior
+
+
+@pytest.mark.parametrize("theory", ["small-steps", "gaussian-model", "equal-small-steps"])
+def test_the_start_of_a_flow_is_answered_alone(theory):
+    problem = limen.TwoLayer("z", limen.network(2, "tanh"), limen.GradientFlow(), 2.0)
+    found = limen.predict(problem, [0.0], theory)
+    later = limen.predict(problem, [0.0, 0.1], theory)
+    assert found.ok and found.dataset.time.values.tolist() == [0.0]
+    np.testing.assert_allclose(found.dataset.test_loss, later.dataset.test_loss[:1], rtol=1e-2)

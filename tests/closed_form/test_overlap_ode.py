@@ -604,11 +604,14 @@ def test_error_of_the_points_is_stated_and_averages_out_over_rows():
         assert error < 4.0 * stated
         assert stated < 0.02 * np.abs(many[name]).max()
     # Every seed starts alike up to 1/sqrt(d): rows of the same scramble are one path.
-    rows = overlap_ode.solve(problem, np.array([1.0, 2.0]), 10**9, range(33), points=1 << 12).dataset.gram
-    np.testing.assert_allclose(rows[0], rows[16], rtol=1e-5)
+    points, fields = 1 << 12, 5
+    seeds = (*range(32), overlap_ode.NUMBERS_IN_ALL // (points * fields))
+    rows = overlap_ode.solve(problem, np.array([1.0, 2.0]), 10**9, seeds, points=points).dataset.gram
+    np.testing.assert_allclose(rows[0], rows[32], rtol=1e-5)
     assert np.abs(rows[0] - rows[1]).max() > 1e-4
     apart = np.abs(rows[:32] - many.gram).max(axis=(1, 2, 3))
-    assert np.abs(rows[:32].mean("seed") - many.gram).max() < 0.6 * np.sqrt((apart**2).mean())
+    # Thirty-two scrambles: 0.18 of the error of one, if they are independent.
+    assert np.abs(rows[:32].mean("seed") - many.gram).max() < 0.4 * np.sqrt((apart**2).mean())
 
 
 @in_double

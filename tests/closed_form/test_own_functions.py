@@ -66,6 +66,22 @@ def test_what_cannot_be_stored_or_sent_is_refused_in_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("pose", "named"),
+    [
+        (lambda: limen.network(2, np.tanh), "activation 'tanh'"),
+        (lambda: limen.target(np.sin), "target 'sin'"),
+        (lambda: limen.target(lambda z1, z2: z1 * np.sin(z2)), "target 'lambda'"),
+        (lambda: problem("z", cubic, lambda y, f: np.abs(y - f)), "loss 'lambda'"),
+        (lambda: limen.EntrywiseDescent(0.1, lambda g: np.tanh(g)), "rule"),
+    ],
+)
+def test_functions_written_with_numpy_are_refused_where_they_are_given(pose, named):
+    with pytest.raises(limen.InputError) as caught:
+        pose()
+    assert str(caught.value) == f"{named} must be a function JAX can follow, and is not: write it with jax.numpy."
+
+
+@pytest.mark.parametrize(
     ("function", "said"),
     [
         (lambda z: jnp.sum(z), "must act on every entry alone"),

@@ -31,6 +31,7 @@ def overlaps(width, latents, rest, seed=0):
 
 NUMPY = {
     "tanh": np.tanh,
+    "tanh(z)": np.tanh,
     "relu": lambda z: np.maximum(z, 0.0),
     "gelu": lambda z: z * special.ndtr(z),
     "z/(1+abs(z))": lambda z: z / (1 + np.abs(z)),
@@ -57,7 +58,14 @@ def by_scipy(link, activation, M, q, a, cuts, kinks):
 
 @pytest.mark.parametrize(
     ("target", "activation", "cuts", "kinks"),
-    [("heaviside(z)", "tanh", [0.0], []), ("z>0.51", "relu", [0.51], [0.0]), ("sqrt(z**2)", "z/(1+abs(z))", [0], [0])],
+    [
+        ("heaviside(z)", "tanh", [0.0], []),
+        ("z>0.51", "relu", [0.51], [0.0]),
+        ("sqrt(z**2)", "z/(1+abs(z))", [0], [0]),
+        # A smooth link and a kink at 0: by series.
+        ("tanh(z)", "relu", [], [0.0]),
+        ("z**3-z", "relu", [], [0.0]),
+    ],
 )
 def test_jumps_and_kinks_against_nested_adaptive_quadrature(target, activation, cuts, kinks):
     M, q, a = 0.5, 1.0, 1.0

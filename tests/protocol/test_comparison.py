@@ -181,13 +181,14 @@ def test_next_orders_of_a_fall_are_no_disagreement():
     def at(d: int, offset: float) -> Result:
         return simulation(curve() * (1.0 + offset + 0.05 * generator.standard_normal((400, 1))), d)
 
-    found = {"bends": 0, "stays": 0}
+    found = {"bends": 0, "stays": 0, "said": 0}
     for _ in range(30):
-        bent = [at(d, 25.0 / d - 1600.0 / d**2) for d in (150, 300)]
-        found["bends"] += compare(theory(curve()), bent).verdict == "disagrees"
+        bent = compare(theory(curve()), [at(d, 25.0 / d - 1600.0 / d**2) for d in (150, 300)])
+        found["bends"] += bent.verdict == "disagrees"
+        found["said"] += "may fall to nothing as they grow: take a larger size" in bent.sentence
         wrong = [at(d, 0.06 + 5.0 / d) for d in (100, 200, 400)]
         found["stays"] += compare(theory(curve()), wrong).verdict == "disagrees"
-    assert found["bends"] == 0 and found["stays"] >= 28
+    assert found["bends"] == 0 and found["stays"] >= 28 and found["said"] >= 5
 
 
 def test_a_finite_size_effect_is_allowed_and_a_wrong_limit_is_not():
@@ -197,9 +198,11 @@ def test_a_finite_size_effect_is_allowed_and_a_wrong_limit_is_not():
         return simulation(runs(generator, 64, spread=0.01) + (20.0 / d + offset) * np.sin(TIMES) ** 2, d)
 
     honest = [at(100, 0.0), at(200, 0.0), at(400, 0.0)]
-    assert compare(theory(curve()), honest[-1]).verdict == "disagrees"
+    alone, remedy = compare(theory(curve()), honest[-1]), "A second size would tell whether it falls as the size grows."
+    assert alone.verdict == "disagrees" and alone.sentence.endswith(remedy)
     assert compare(theory(curve()), honest).verdict == "agrees"
-    assert compare(theory(curve()), [at(100, 0.06), at(200, 0.06), at(400, 0.06)]).verdict == "disagrees"
+    wrong = compare(theory(curve()), [at(100, 0.06), at(200, 0.06), at(400, 0.06)])
+    assert wrong.verdict == "disagrees" and remedy not in wrong.sentence
 
 
 def test_two_times_swapped_are_caught():
@@ -473,8 +476,8 @@ def said_of(name: str) -> str:
 
 
 SAID = {
-    "1 seed": "Cannot tell: 1 seed is too few to judge, take at least 8.",
-    "2 seeds": "Cannot tell: 2 seeds are too few to judge, take at least 8.",
+    "1 seed": "Cannot tell: 1 seed is too few to judge, take at least 5, better 8.",
+    "2 seeds": "Cannot tell: 2 seeds are too few to judge, take at least 5, better 8.",
     "5 seeds": "from 5 seeds, and 5.0% is asked for; about",
     "equal runs": "Theory disagrees with simulation at size 100: risk is off by 9.4% of its range",
     "a seed twice": "seeds must be distinct: seed 3 stands twice in the simulation.",
@@ -551,9 +554,30 @@ def test_too_many_seeds_are_never_asked_for():
     noisy = runs(np.random.default_rng(14), 8, spread=3.0)
     said = compare(theory(curve()), simulation(noisy))
     assert said.verdict == "cannot tell"
-    assert "more seeds than the 1000 allowed" in said.sentence
+    assert said.sentence.endswith("more seeds than 1000 would be needed: take a larger size.")
     some = compare(theory(curve()), simulation(runs(np.random.default_rng(14), 8, spread=0.04))).sentence
     assert 8 < int(re.search(r"about (\d+) seeds", some).group(1)) <= 1000
+
+
+@pytest.mark.parametrize("few", [5, 6, 8, 16])
+def test_the_seeds_asked_for_decide(few):
+    """Bands of few seeds are much wider than their number says: 40 seeds decide here, and 1000 are not asked for."""
+
+    def said(seed: int, seeds: int) -> Comparison:
+        return compare(theory(curve()), simulation(runs(np.random.default_rng(seed), seeds, spread=0.05)))
+
+    asked = [re.search(r"about (\d+) seeds", said(seed, few).sentence) for seed in range(5)]
+    wanted = sorted(int(found.group(1)) if found else 1001 for found in asked)[2]
+    assert 20 < wanted < 400
+    assert [said(100 + seed, wanted).verdict for seed in range(3)].count("agrees") >= 2
+
+
+def test_a_larger_size_is_advised_only_where_there_is_one():
+    for spread in (0.1, 30.0):
+        run = simulation(runs(np.random.default_rng(14), 8, spread))
+        sizeless = replace(run, dataset=run.dataset.drop_attrs())
+        assert "larger size" in compare(theory(curve()), run).sentence
+        assert "larger size" not in compare(theory(curve()), sizeless).sentence
 
 
 def test_problems_that_differ_are_named():

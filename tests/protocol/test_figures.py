@@ -8,12 +8,15 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.curve import Curve
+from limen.experiments.descent.batch_size import BatchSize
 from limen.experiments.experiment import Experiment
 from limen.experiments.figure import Figure, Histogram, Line, Map, Panel, Points, Threshold, witnesses
+from limen.experiments.kernel.interpolation.benign_overfitting import BenignOverfitting
+from limen.experiments.kernel.uniform_gap import UniformConvergence
 from limen.experiments.typeset import typeset
 from limen.plot import draw
 from limen.plot.placing import Drawn
-from limen.result import Findings, merge
+from limen.result import Findings, Result, merge
 
 
 class Walk(Experiment):
@@ -56,6 +59,30 @@ def test_an_experiment_without_a_picture_draws_what_is_compared():
     np.testing.assert_allclose(panel.marks[3].error, error[:, 1] / 5**0.5)
     assert figure.key == "Lines: theory. Points: simulation, mean and standard error over 5 seeds."
     assert walk.figure(walk.theory()).key == "Lines: theory."
+
+
+def test_a_panel_without_a_curve_is_left_out_and_no_curve_leaves_its_panel():
+    """A ball that holds no fit leaves nothing to overshoot; its gap to least squares is the highest."""
+    ball = UniformConvergence(radius=0.1, noise=3.0)
+    (gaps,) = ball.picture(ball.theory()).panels
+    assert gaps.y_range[1] > max(np.max(mark.y) for mark in gaps.marks if isinstance(mark, Line))
+    assert len(UniformConvergence().picture(UniformConvergence().theory()).panels) == 2
+
+
+def test_every_dashed_line_is_named():
+    spectra = BenignOverfitting(samples=100)
+    for panel in spectra.picture(spectra.theory()).panels:
+        assert all(mark.label for mark in panel.marks if isinstance(mark, Line) and mark.dashed)
+
+
+@pytest.mark.parametrize("largest", [0.9, 400.0, np.inf])
+def test_a_map_of_losses_shows_them_all(largest):
+    batches = BatchSize(fractions=(1.0, 0.5), rates=(0.1, 0.2))
+    losses = xr.DataArray([[0.5, 0.4], [0.5, 0.3], [0.5, 0.35], [0.5, largest]], dims=("setting", "time"))
+    (chart,) = batches.picture(Result(xr.Dataset({"test_loss": losses}), {}, "theory")).panels[1].marks
+    shown = 10.0**chart.values if "log" in chart.label else chart.values
+    np.testing.assert_allclose(shown, [[0.35, largest if np.isfinite(largest) else np.nan], [0.4, 0.3]])
+    assert (chart.low, chart.high) == (None, None)
 
 
 def test_panels_are_said_in_a_line():

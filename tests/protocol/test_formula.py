@@ -81,6 +81,8 @@ def test_a_bad_formula_points_at_the_column(text, column):
         ("z+0**-1", "constant part that is not a finite number (column 3)"),
         ("1e-300**-16*z", "constant part that is not a finite number"),
         ("z*nan", "formula 'z*nan': unknown name 'nan'"),
+        ("tahn", "formula 'tahn': unknown name 'tahn': did you mean tanh?"),
+        ("tahn(z)", "unknown function 'tahn': did you mean tanh?"),
         ("z^2", "write **, as in z**2"),
         ("2z", "write 2*z"),
         ("x", "unknown name 'x': the variable is called z"),

@@ -1,9 +1,11 @@
 """Habits of the house that no linter knows."""
 
 import ast
+import re
 from pathlib import Path
 
 import limen
+from limen.experiments.figure import counted
 
 ROOT = Path(limen.__file__).parent
 MOST_FILES = 24
@@ -21,6 +23,14 @@ def test_no_room_is_a_hall():
     for folder in [ROOT, *(path for path in ROOT.rglob("*") if path.is_dir() and path.name != "__pycache__")]:
         files = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(files) <= MOST_FILES, f"{folder.relative_to(ROOT.parent)} has {len(files)} files"
+
+
+def test_one_run_is_not_called_runs():
+    """Numbers of runs in figures are written by `counted`."""
+    plain = re.compile(r"\{len\([^{}]*\} (seeds|runs|draws|networks)\b")
+    for file in (ROOT / "experiments").rglob("*.py"):
+        assert not plain.search(file.read_text()), file.name
+    assert (counted(1, "run"), counted(8, "run")) == ("1 run", "8 runs")
 
 
 def test_chapters_bear_the_same_names():

@@ -38,3 +38,16 @@ print(*(name for name in ("dask", "scipy.stats", "diffrax", "scipy.optimize") if
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+def test_flow_of_series_and_closed_forms_asks_for_no_jax():
+    code = """
+import sys
+from limen.experiments.registry import experiment_class
+names = ("unlearning", "interpolation-threshold", "interpolation-diagram", "lazy-vs-feature", "complexity-growth")
+for chosen in (experiment_class(name)() for name in names):
+    assert (chosen.first_look() or (chosen, chosen.theory()))[1].ok
+print(*(name for name in ("jax", "dask", "scipy.stats", "equinox") if name in sys.modules))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""

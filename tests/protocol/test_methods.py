@@ -3,6 +3,7 @@
 import inspect
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -126,3 +127,17 @@ def test_a_call_is_remembered():
     assert long != plain(np.ones(20_000))
     assert plain(limen.activation("relu"))["formula"] == "relu"
     assert plain(np.sin).endswith("sin")
+
+
+def test_a_prediction_takes_sizes_and_seeds_as_a_simulation_does():
+    problem = limen.TwoLayer("z", limen.network(1, "tanh"), limen.OnePassSGD(0.1))
+    whole = limen.predict(problem, [0.0], d=100, seeds=[1, 2]).dataset
+    for size in (100.0, np.float64(100)):
+        assert limen.predict(problem, [0.0], d=size, seeds=pd.Series([1, 2])).dataset.equals(whole)
+    for size in (100.5, "a", True, 2**32, 2**70):
+        for verb in (limen.predict, limen.simulate):
+            with pytest.raises(limen.InputError, match=r"^d must be"):
+                verb(problem, [0.0], d=size, seeds=2)
+    for seeds in ([2**63], 2**40):
+        with pytest.raises(limen.InputError, match=r"^seeds must be at most"):
+            limen.predict(problem, [0.0], d=100, seeds=seeds)

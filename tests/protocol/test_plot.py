@@ -123,3 +123,11 @@ def test_labels_of_a_short_logarithmic_axis_do_not_touch(ends):
     boxes = sorted((label.get_window_extent() for label in shown), key=lambda box: box.x0)
     assert len(boxes) >= 3
     assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+
+
+def test_long_names_leave_room_for_the_axes():
+    drawn = limen.plot(limen.predict(limen.Ridge(0.5), 4), limen.predict(limen.RandomFeatures(1.0, 2.0, "relu"), 4))
+    for axes in drawn.axes:
+        words = axes.get_legend()
+        assert axes.get_window_extent().width > 0.2 * drawn.bbox.width
+        assert words is None or words.get_window_extent().width < drawn.bbox.width / len(drawn.axes)

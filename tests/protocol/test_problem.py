@@ -35,16 +35,70 @@ from limen import InputError
         (lambda: _problem(start=limen.OverlapStart([[0.1, 0.2]])), "shape (1, 1)"),
         (lambda: _problem(start=limen.OverlapStart([[0.5]], gram=[[0.1]])), "positive semidefinite"),
         (lambda: limen.simulate(_problem(), times=-1, d=50, seeds=1), "times must be positive"),
+        (lambda: limen.predict(_problem(), 0.3), "a whole number of steps for this algorithm, got 0.3"),
+        (lambda: limen.simulate(_problem(), 2.7, d=50, seeds=1), "a whole number of steps for this algorithm, got 2.7"),
         (lambda: limen.simulate(_problem(), times=2, d=0, seeds=1), "d must be a positive whole number, got 0"),
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=0), "seeds must be"),
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=1, colour=3), "colour is not an option of"),
         (lambda: limen.simulate(_problem(), times=2, d=50, seeds=1, simulator="x"), "simulator must be one of"),
         (lambda: limen.predict(_problem(), 2, theory=np.arange(3)), "theory must be the name of one or a limen.Method"),
+        (lambda: limen.network(1, np.ones(3)), "activation must be a name, a formula or a function, got array"),
+        (lambda: limen.target(np.ones(3)), "formula must be a name or a formula, got array"),
+        (lambda: limen.target("z", entries=3), "entries must be a text, got 3"),
+        (lambda: _problem(algorithm="sgd"), "algorithm must be one of limen.GradientDescent, limen.Adam, limen.Sign"),
+        (lambda: _problem(algorithm=limen.Adam), "algorithm must be made from its class: write Adam(...)"),
+        (lambda: _problem(start=3), "start must be one of limen.RandomStart, limen.OverlapStart, got 3"),
+        (lambda: limen.network(2, "relu", second_layer="a"), "second_layer must be a number or a list of numbers, got"),
+        (lambda: limen.network(2, "relu", second_layer=[1, [2]]), "second_layer must be a number, or numbers in rows"),
+        (lambda: limen.target(hermite="a"), "hermite must be a list of numbers, got 'a'"),
+        (lambda: limen.network(2.5, "relu"), "width must be a whole number, got 2.5"),
+        (lambda: limen.network(True, "relu"), "width must be a number, got True"),
+        (lambda: limen.network(2, "relu", bias=[False, 1.0]), "bias must be a number, got [False, 1.0]"),
+        (lambda: limen.target("z", noise=True), "noise must be a number, got True"),
+        (lambda: limen.predict(_problem(), True), "times must be a number or an increasing array, got True"),
+        (lambda: limen.predict(_problem(), None), "times must be a number or an increasing array, got None"),
+        (lambda: limen.predict("z**2", 1), "problem must be a problem such as limen.TwoLayer(...), got 'z**2'"),
+        (lambda: limen.simulate(None, 1), "problem must be a problem such as limen.TwoLayer(...), got None"),
+        (lambda: limen.theories(limen.TwoLayer), "problem must be made from its class: write TwoLayer(...)"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence(make, words):
     with pytest.raises(InputError) as caught:
         make()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+ONLINE = limen.TwoLayer("z", limen.network(1, "tanh"), limen.OnePassSGD(0.1), start=limen.OverlapStart(0.1))
+RATES = {"algorithm.rate": [0.1, 0.2]}
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: limen.predict(_problem(), 2, seed=1.5), "seed must be a whole number of at least 0, got 1.5"),
+        (lambda: limen.predict(_problem(), 2, tolerance="a"), "tolerance must be a real number"),
+        (lambda: limen.predict(_problem(), 2, scrambles="a"), "scrambles must be a real number"),
+        (lambda: limen.predict(_problem(), 2, "equal-neurons", scrambles=2.5), "scrambles must be a whole number"),
+        (lambda: limen.predict(_problem(), 2, "entrywise", seed="a"), "seed must be a real number"),
+        (lambda: limen.tune(ONLINE, RATES, at="late"), "at must be a real number"),
+        (lambda: limen.tune(ONLINE, RATES, lambda found: "a", 1.0), "goal must give a number, got 'a'"),
+        (lambda: limen.tune(ONLINE, ["ridge"], at=1.0), "over must name at least one parameter"),
+        (lambda: limen.tune("z", RATES, at=1.0), "problem must be a problem"),
+        (lambda: limen.sensitivity(ONLINE, ["test_loss"], "algorithm.rate", 1.0), "quantity must be the name of a"),
+        (lambda: limen.sensitivity(ONLINE, "test_loss", [3], 1.0), "parameters must be a list of names"),
+        (lambda: limen.sweep(ONLINE, None), "grid must be a dict such as"),
+        (lambda: limen.experiment(3), "name must be that of an experiment, the class of one, or a problem, got 3"),
+        (lambda: limen.thresholds.bayes_overlap("z**2", [1.0, 2.0]), "samples_per_dim must be one number"),
+        (lambda: limen.predict(ONLINE, [0.0]).save("nodir/x.nc"), "path must be in a folder that exists, got 'nodir"),
+        (lambda: ONLINE.save("nodir/p.toml"), "path must be in a folder that exists, got 'nodir/p.toml'"),
+        (lambda: limen.load(3), "path must be the name of a file, got 3"),
+        (lambda: limen.load_problem(None), "path must be the name of a file, got None"),
+    ],
+)
+def test_a_wrong_option_is_one_sentence(ask, words):
+    with pytest.raises(InputError) as caught:
+        ask()
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 

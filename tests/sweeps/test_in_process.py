@@ -353,3 +353,15 @@ def test_who_only_stood_beside_is_not_blamed(tmp_path):
     )
     assert {failure.params["slope"] for failure in found.failures} == {2.0}
     assert (found.points.done, found.points.failed) == (4, 1)
+
+
+def test_quantities_that_a_problem_does_not_have_are_refused(tmp_path):
+    problem = limen.TwoLayer("z", limen.network(1, "tanh"), limen.OnePassSGD(0.1), start=limen.OverlapStart(0.1))
+    store, grid = FileStore(tmp_path), {"algorithm.rate": [0.1, 0.2]}
+    asked = {"times": 1, "theory_only": True, "store": store}
+    swept = limen.sweep(problem, grid, quantities=("foo",), executor=Here(), **asked)
+    assert len(swept.failures) == 2
+    assert all("'foo' is not a variable of this problem " in one.reason for one in swept.failures)
+    assert not limen.sweep(problem, grid, quantities=("test_loss",), executor=Here(), **asked).failures
+    with pytest.raises(InputError, match="'foo' is not a variable of this problem"):
+        limen.sweep(problem, grid, quantities=("foo",), executor=Here(), **asked)

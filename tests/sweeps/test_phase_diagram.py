@@ -70,3 +70,11 @@ def test_levels_and_scales():
     assert _scale(np.array([10.0, 20.0, 40.0, 80.0])) == "log"
     assert _scale(np.array([10.0, 40.0, 70.0, 100.0])) == "linear"
     assert _scale(np.array([0.0, 1.0, 10.0])) == "linear"
+
+
+def test_a_headline_tells_how_many_runs_it_is_made_of_and_has_no_error_bar():
+    data = xr.Dataset({"headline_level": ("slope", SLOPES), "headline_level_theory": ("slope", SLOPES)})
+    figure = phase_diagram(toy(), data.assign_coords(slope=SLOPES), ["slope"], averaged=6)
+    assert figure.key == "Lines: theory. Points: simulation, 6 seeds."
+    (points,) = [mark for mark in figure.panels[0].marks if isinstance(mark, Points)]
+    assert points.error is None

@@ -176,19 +176,22 @@ def test_commands_list_show_export_cancel(swept, monkeypatch, tmp_path):
     assert (shown["done"], shown["failed"], shown["missing"]) == (40, 0, 0)
     exported = json.loads(run("sweeps", "export", swept.identifier, "--out", str(tmp_path), "--json").output)
     assert set(exported["files"]) == {"dataset", "table", "figure", "pdf"}
-    assert "is cancelled" in run("sweeps", "cancel", swept.identifier).output
-    assert json.loads(run("sweeps", "--json").output)["sweeps"][0]["state"] == "cancelled"
+    said = run("sweeps", "cancel", swept.identifier).output
+    assert said == f"sweep {swept.identifier} is done; there is nothing to cancel.\n"
+    assert json.loads(run("sweeps", "--json").output)["sweeps"][0]["state"] == "done"
     assert json.loads(run("store", "info", "--json").output)["results"] == 40 * 3
     assert json.loads(run("store", "verify", "--json").output)["damaged"] == []
     assert json.loads(run("store", "gc", "--json").output)["results"] == 0
 
 
-def test_results_of_other_sources_do_not_count(store, pool):
+def test_results_of_other_sources_do_not_count(store, pool, monkeypatch):
     found = limen.sweep(toy(), {"slope": "0:1:2"}, 1, executor=pool, store=store)
     assert found.points.done == 2
     with store.index.write() as index:
         index.execute('UPDATE sweeps SET record = replace(record, \'"sources": "\', \'"sources": "older\')')
     assert (found.points.done, found.points.missing) == (0, 2)
+    monkeypatch.setenv("LIMEN_STORE", str(store.root))
+    assert "is cancelled" in run("sweeps", "cancel", found.identifier).output
 
 
 def test_a_cancelled_sweep_stops_by_itself(store, pool):

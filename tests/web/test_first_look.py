@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import time
 from urllib.parse import quote
 
 import pytest
@@ -24,6 +23,21 @@ samples_per_dim = 3.0
 target = { formula = "tanh(2*z)", noise = 0.05 }
 network = { width = 2, activation = "tanh" }
 algorithm = { type = "GradientDescent", step = 0.3 }
+"""
+# Every change of the page: whether the picture is shown, whether curves are coarse and drawn, and the words beside.
+WRITES_DOWN = """
+window.seen = [];
+new MutationObserver(() => {
+  const part = (name) => document.querySelector(name);
+  if (!part(".panels") || !part(".status")) return;
+  window.seen.push({
+    picture: !part(".meanwhile").hidden,
+    coarse: part(".panels").classList.contains("coarse") && !part(".panels").classList.contains("stale"),
+    plots: document.querySelectorAll(".panels .plot").length,
+    trust: part(".trust").textContent,
+    status: part(".status").textContent,
+  });
+}).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
 """
 PREVIEWED = [name for name in PLACES if experiment_class(name).first_look is not Experiment.first_look]
 
@@ -106,28 +120,30 @@ def test_a_first_look_is_drawn_like_the_theory(name):
 def test_in_a_browser_a_picture_then_coarse_curves_then_the_theory(serve):
     # Time enough for the theory on a busy machine.
     with serve(Limits(simulators=1, seconds=300.0)) as visitor, sync_playwright() as playwright:
+        # The template's picture is drawn once; without that the theory may be there first.
+        assert visitor.http.get("/api/experiments/problem/thumbnail.svg", timeout=300.0).status_code == 200
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page(base_url=visitor.address)
         page.set_default_timeout(300_000)
         expect.set_options(timeout=300_000)
-        # The first words of the worker arrive late, as from a cold start.
-        held = {"until": time.monotonic() + 3.0}
-
-        def late(route):
-            time.sleep(max(0.0, held["until"] - time.monotonic()))
-            route.continue_()
-
-        page.route("**/events*", late)
+        # The first words of the worker arrive late, as from a cold start; what they bring is written down as it comes.
+        waiting, seen_the_picture = [], []
+        page.route("**/events*", lambda route: route.continue_() if seen_the_picture else waiting.append(route))
+        page.add_init_script(WRITES_DOWN)
         page.goto(f"/#/problem?problem={quote(json.dumps(DESCENT))}&times=40")
         expect(page.locator(".meanwhile img")).to_be_visible()
         expect(page.locator(".status")).to_contain_text("computing theory… ")
-        expect(page.locator(".panels.coarse .plot").first).to_be_visible()
-        expect(page.locator(".trust")).to_contain_text("preliminary (")
-        expect(page.locator(".status")).to_contain_text("coarse curves; computing the theory…")
-        expect(page.locator(".meanwhile")).to_be_hidden()
+        seen_the_picture.append(True)
+        for route in waiting:
+            route.continue_()
         expect(page.locator(".status")).to_contain_text("theory redrawn in")
+        expect(page.locator(".meanwhile")).to_be_hidden()
         expect(page.locator(".panels.coarse")).to_have_count(0)
         expect(page.locator(".trust")).not_to_contain_text("preliminary")
         expect(page.locator("#prediction")).to_be_visible()
+        seen = page.evaluate("window.seen")
+        coarse = [one for one in seen if one["coarse"] and one["plots"]]
+        assert coarse and all("preliminary (" in one["trust"] and not one["picture"] for one in coarse), seen
+        assert any("coarse curves; computing the theory…" in one["status"] for one in coarse)
         assert page.locator(".panels .plot").count() > 0 and page.locator(".panels.coarse").count() == 0
         browser.close()

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as Printed
 
+from limen.cli.run import check_writable
 from limen.data import learning_curve, load, training_curve
 from limen.experiments.kernel.curve_figure import curve_figure
 from limen.plot import save_figure
@@ -28,6 +29,7 @@ def learning_curves(
     """Predicts, trains where seeds are asked for, saves and prints."""
     table = load(file, target)
     asked = asked | {name: _numbers(name, text) for name, text in lists.items()}
+    check_writable(out)
     theory = learning_curve(table.X, table.y, **asked)
     run = training_curve(table.X, table.y, **asked, seeds=seeds) if seeds else None
     out.mkdir(parents=True, exist_ok=True)
@@ -83,10 +85,9 @@ def _measured(run: Result | None, name: str, place: tuple[int, ...]) -> str:
     if run is None:
         return ""
     values = run.dataset[name].values[(slice(None), *place)]
-    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
-    if name == "test_error":
-        return f"{values.mean():.1%} ± {error:.1%}"
-    return f"{values.mean():.4g} ± {error:.2g}"
+    form, of_error = (".1%", ".1%") if name == "test_error" else (".4g", ".2g")
+    mean = f"{values.mean():{form}}"
+    return f"{mean} ± {values.std(ddof=1) / np.sqrt(values.size):{of_error}}" if values.size > 1 else mean
 
 
 def _rows(result: Result | None) -> dict[str, Any] | None:

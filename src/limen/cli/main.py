@@ -1,5 +1,6 @@
 """The command `limen`. Heavy imports happen inside commands, so that `limen --help` is instant."""
 
+import atexit
 import errno
 import os
 import signal
@@ -12,9 +13,13 @@ from click.shell_completion import CompletionItem
 
 from limen.cli.data import data
 from limen.cli.problem import COMMANDS
+from limen.machine.collection import collect_seldom, leave_without_collecting
 from limen.machine.interruption import Stopped, listen
 
-UNWRITABLE = (errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM)
+UNWRITABLE = (
+    errno.ENOSPC, errno.EFBIG, errno.EIO, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EPERM, errno.EEXIST,
+    errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
 
 
 class Experiments(click.Group):
@@ -227,9 +232,11 @@ def web(host: str, port: int, token: str | None, no_browser: bool) -> None:
 def main() -> None:
     """Runs the command line; a user's mistake is one sentence on standard error and exit code 2."""
     listen()
+    collect_seldom()
+    atexit.register(leave_without_collecting)
     try:
         # With an exit asked for inside a command, what comes back is its code.
-        code = limen.main(standalone_mode=False)
+        code = limen.main(prog_name="limen", standalone_mode=False)
         if isinstance(code, int) and code:
             sys.exit(code)
     except click.ClickException as error:
@@ -261,10 +268,12 @@ def main() -> None:
 
 
 def _sentence(error: click.ClickException) -> str:
-    """Click's complaint, with the parameter's name and no line breaks."""
+    """Click's complaint, with the parameter's name and no line breaks; where nothing was asked, the help as it is."""
     if isinstance(error, click.NoSuchOption):
         near = f" Did you mean {error.possibilities[0]}?" if error.possibilities else ""
         return f"There is no option {error.option_name}.{near}"
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        return error.format_message()
     return " ".join(error.format_message().split())
 
 

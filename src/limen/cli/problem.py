@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,7 +124,7 @@ def simulate(file: Path, seeds: int | None, fresh: bool, out: Path, as_json: boo
     """Train on the problem of FILE at finite size, once per seed; every seed is stored."""
     from limen.cli.progress import Progress
     from limen.cli.run import check_writable, finite
-    from limen.experiments.default_panels import default_figure
+    from limen.experiments.default_panels import NothingToDraw, default_figure
     from limen.plot import save_figure
     from limen.storage import FileStore
     from limen.storage.run import simulated
@@ -133,10 +134,12 @@ def simulate(file: Path, seeds: int | None, fresh: bool, out: Path, as_json: boo
     check_writable(out)
     with Progress(experiment.name, count) as progress:
         result, keys = simulated(experiment, range(count), FileStore(), fresh, progress.seed)
+    out.mkdir(parents=True, exist_ok=True)
     stem = out / f"{file.stem}-simulation-{keys[0][:10]}"
-    files = {"figure": f"{stem}.png", "simulation": f"{stem}.nc"}
+    files = {"simulation": f"{stem}.nc"}
     result.save(files["simulation"])
-    save_figure(default_figure([result]), files["figure"])
+    with suppress(NothingToDraw):
+        files["figure"] = str(save_figure(default_figure([result]), f"{stem}.png"))
     numbers = experiment.numbers(result.dataset)
     if as_json:
         said = {"simulation": dict(numbers), "seeds": count, "d": experiment.size, "files": files}
@@ -144,14 +147,15 @@ def simulate(file: Path, seeds: int | None, fresh: bool, out: Path, as_json: boo
         return
     for number in numbers.values():
         click.echo(f"{number.words}: {number:.5g}")
-    click.echo(f"simulation: {result.status}\nfigure: {files['figure']}\ndata: {files['simulation']}")
+    click.echo(f"simulation: {result.status}")
+    if "figure" in files:
+        click.echo(f"figure: {files['figure']}")
+    click.echo(f"data: {files['simulation']}")
 
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option(
-    "--over", multiple=True, required=True, metavar="PATH=LOW:HIGH", help="a range, or values v,v,...; time too"
-)
+@click.option("--over", multiple=True, metavar="PATH=LOW:HIGH", help="a range, or values v,v,...; time too")
 @click.option("--goal", default="test_loss", show_default=True, help="the variable to make small")
 @click.option("--at", type=click.FLOAT, default=None, help="the time of the goal, unless --over has time")
 @click.option(
@@ -171,17 +175,24 @@ def tune(
     """Ask the theory for the best parameters of the problem of FILE."""
     from limen.cli.run import check_writable, finite
     from limen.plot import save_figure
+    from limen.problem.spec import InputError
+    from limen.tuning import TIME
     from limen.tuning import tune as best_of
 
     experiment = posed(file, **given)
+    if not over:
+        raise InputError("--over must name a parameter and its range (--over algorithm.step=0.1:1), got none.")
     ranges: dict[str, Any] = {}
     for name, text in ((part.partition("=")[0].strip(), part.partition("=")[2]) for part in over):
         ends = text.split(":")
         ranges[name] = tuple(map(_value, ends)) if len(ends) == 2 else [_value(value) for value in text.split(",")]
+    if at is None and at_samples is None and TIME not in ranges:
+        raise InputError("--at must be the time of the goal (--at 10), or --over a range of it (--over time=1:50).")
     check_writable(out)
     when = at if at_samples is None else {"samples_per_dim": at_samples}
     options = dict(experiment.theory_options)
     best = best_of(experiment.problem, ranges, goal, when, experiment.theory_name, **options)
+    out.mkdir(parents=True, exist_ok=True)
     files = {"table": str(out / f"{file.stem}-tuned.csv")}
     best.evaluations.to_csv(files["table"], index=False)
     if best.ranges:
@@ -210,6 +221,7 @@ def posed(
     from limen.experiments.own_problem import OwnProblem
     from limen.problem.changes import changed
     from limen.problem.files.reading import read_problem_file
+    from limen.problem.spec import InputError
 
     read = read_problem_file(file)
     run = {name: value for name, value in read.run.items() if name != "seeds"}
@@ -219,6 +231,8 @@ def posed(
     given: dict[str, Any] = {"d": d, "theory_name": theory, "simulator_name": simulator, "at_size": at_size}
     if times is not None:
         numbers = [_value(part) for part in times.split(",")]
+        if not all(type(number) in (int, float) for number in numbers):
+            raise InputError(f"times must be a number, or numbers with commas between them, got {times!r}.")
         given["times"] = numbers[0] if len(numbers) == 1 else numbers
     for name, pairs in (("theory_options", theory_option), ("simulator_options", simulator_option)):
         if pairs:

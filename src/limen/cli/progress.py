@@ -23,25 +23,29 @@ class Progress:
     """A bar over the seeds of a run; silent where standard error is not a terminal."""
 
     def __init__(self, name: str, seeds: int) -> None:
+        self._console = Console(stderr=True)
         self._bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            console=Console(stderr=True),
+            console=self._console,
             transient=True,
         )
         self._task = self._bar.add_task(f"{name}: theory", total=max(seeds, 1), left="")
         self._name, self._pace, self._done = name, Pace(os.cpu_count() or 1), None
 
     def __enter__(self) -> "Progress":
-        self._bar.start()
+        # Without a terminal a bar that stops leaves an empty line.
+        if self._console.is_terminal:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def theory(self, result: Result) -> None:
         """The theory is there."""
@@ -82,7 +86,8 @@ class SweepProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:
+            self._bar.stop()
 
     def update(self, state: "SweepState") -> None:
         """So far is the sweep."""

@@ -177,18 +177,25 @@ def finish(
 
 
 def save(run: "Run", out: Path) -> dict[str, str]:
-    """Writes figure (png and pdf) and datasets of a run; returns what lies where."""
+    """Writes figure (png and pdf), where there is an axis to draw along, and datasets of a run: what lies where."""
+    from limen.experiments.default_panels import NothingToDraw
     from limen.plot import save_figure
 
     out.mkdir(parents=True, exist_ok=True)
     stem = f"{run.experiment.name}-{run.identifier}"
-    figure = run.experiment.figure(run.theory, run.simulation)
-    files = {"figure": out / f"{stem}.png", "pdf": out / f"{stem}.pdf", "theory": out / f"{stem}-theory.nc"}
+    files: dict[str, Path] = {}
+    try:
+        figure = run.experiment.figure(run.theory, run.simulation)
+    except NothingToDraw:
+        pass
+    else:
+        files = {"figure": out / f"{stem}.png", "pdf": out / f"{stem}.pdf"}
+        save_figure(figure, files["figure"], files["pdf"])
+    files["theory"] = out / f"{stem}-theory.nc"
     run.theory.save(files["theory"])
     if run.simulation is not None:
         files["simulation"] = out / f"{stem}-simulation.nc"
         run.simulation.save(files["simulation"])
-    save_figure(figure, files["figure"], files["pdf"])
     return {name: str(path) for name, path in files.items()}
 
 
@@ -248,10 +255,10 @@ def finite(value: Any) -> Any:
 
 
 def check_writable(out: Path) -> None:
-    """Refuses an output folder that cannot be written, before anything is computed."""
+    """Refuses an output folder that cannot be written, before anything is computed and without making it."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=out):
+        there = next(folder for folder in (out, *out.parents) if folder.exists())
+        with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
         from limen.problem.spec import InputError

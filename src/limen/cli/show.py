@@ -7,11 +7,13 @@ from typing import Any
 import click
 
 from limen.cli.answers import answer_of_run
-from limen.cli.run import answer_of, save, show
+from limen.cli.run import answer_of, check_writable, save, show
 
 
 def show_run(identifier: str, out: Path | None) -> None:
     """Prints a stored run as it was printed when it was made; with `out`, draws its figure again."""
+    if out is not None:
+        check_writable(out)
     answer = (answer_of_run(identifier) if out is None else None) or _answer(identifier, out)
     summary = answer["summary"]
     # A problem of one's own is called by its family.

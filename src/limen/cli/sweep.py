@@ -13,6 +13,7 @@ import click
 from limen.cli.options import options_of
 from limen.cli.run import DEFAULT_OUT, check_writable, finite
 from limen.experiments.experiment import Experiment
+from limen.experiments.figure import counted
 from limen.experiments.index import entry, entry_of
 from limen.machine.interruption import Stopped
 from limen.problem.spec import InputError
@@ -204,7 +205,12 @@ def stored(identifier: str) -> Sweep:
     return Sweep(plan, store)
 
 
-def _counted(identifier: str) -> tuple[Counts, Counts]:
+def _progress(store: FileStore, identifier: str) -> tuple[Counts, Counts]:
+    """Points and results of a sweep that are there."""
+    points, results = counts(store.index, identifier)
+    if points.total > 0:
+        return points, results
+    # The index was made again, and a sweep is kept without its list of results.
     sweep = stored(identifier)
     return sweep.points, sweep.results
 
@@ -214,10 +220,7 @@ def list_sweeps(as_json: bool) -> None:
     store = FileStore()
     rows = []
     for found in stored_sweeps(store.index):
-        points, results = counts(store.index, found.identifier)
-        if points.total == 0:
-            # The index was made again, and a sweep is kept without its list of results.
-            points, results = _counted(found.identifier)
+        points, results = _progress(store, found.identifier)
         state = "cancelled" if found.state == "cancelled" else "done" if points.done == points.total else "open"
         grid = " x ".join(f"{name}[{len(values)}]" for name, values in found.record["grid"]["axes"])
         rows.append({
@@ -238,9 +241,14 @@ def list_sweeps(as_json: bool) -> None:
 
 
 def cancel_sweep(identifier: str) -> None:
-    """Marks a sweep as cancelled: its driver, if there is one, stops within seconds; results are kept."""
+    """Marks a sweep that is not done as cancelled: its driver, if there is one, stops within seconds; results are
+    kept."""
     store = FileStore()
     found = find_sweep(store.index, identifier)
+    points, _ = _progress(store, found.identifier)
+    if points.done == points.total:
+        click.echo(f"sweep {found.identifier} is done; there is nothing to cancel.")
+        return
     set_state(store.index, found.identifier, "cancelled")
     click.echo(f"sweep {found.identifier} is cancelled; its results are kept.")
 
@@ -255,7 +263,9 @@ def print_sweep(identifier: str, as_json: bool) -> None:
     for axis in record.grid.axes:
         click.echo(f"{axis.name} = {', '.join(map(str, axis.values))}")
     fixed = "".join(f", {name} = {value}" for name, value in record.fixed.items())
-    click.echo(f"{record.reference}{fixed}; {len(record.seeds)} seeds{'; zipped' if record.grid.zipped else ''}")
+    click.echo(
+        f"{record.reference}{fixed}; {counted(len(record.seeds), 'seed')}{'; zipped' if record.grid.zipped else ''}"
+    )
     click.echo(sweep.report())
 
 

@@ -23,7 +23,8 @@ def print_answer(answer: dict[str, Any]) -> None:
     console.print(f"theory: {answer['theory_status']}")
     if answer["simulation_status"]:
         console.print(f"simulation: {answer['simulation_status']}")
-    console.print(f"figure: {answer['files']['figure']}", soft_wrap=True)
+    if "figure" in answer["files"]:
+        console.print(f"figure: {answer['files']['figure']}", soft_wrap=True)
     console.print(f"limen show {answer['id']}")
 
 

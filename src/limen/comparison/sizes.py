@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy import special
+import scipy
 
 from limen.comparison.measure import FEWEST_SEEDS, Measured
 from limen.problem.spec import InputError
@@ -93,7 +93,7 @@ def may_vanish(sizes: np.ndarray, means: np.ndarray, errors: np.ndarray, order: 
     (limit, error), (slope, slope_error) = (_estimate(part, means, errors) for part in _fit(sizes, order))
     falls = slope * np.sign(means[-1]) > LIMIT_SHOWN * slope_error
     misfit = np.min([_misfit(sizes**-power, means, errors) for power in np.linspace(SLOWEST, order, POWERS)], axis=0)
-    return (np.abs(limit) <= LIMIT_SHOWN * error) | (falls & (misfit <= special.chdtri(sizes.size - 1, 0.01)))
+    return (np.abs(limit) <= LIMIT_SHOWN * error) | (falls & (misfit <= scipy.special.chdtri(sizes.size - 1, 0.01)))
 
 
 def _misfit(shape: np.ndarray, means: np.ndarray, errors: np.ndarray) -> np.ndarray:

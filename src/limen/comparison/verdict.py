@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from limen.comparison.bands import outcome_interval
+from limen.comparison.bands import normal_width, outcome_interval
 from limen.comparison.measure import FEWEST_SEEDS, Measured
 from limen.problem.spec import InputError
 
 Verdict = Literal["agrees", "disagrees", "cannot tell"]
 RESOLUTION = 0.01
 TOLERANCE = 0.05
+# Up to here seeds are advised.
 MOST_SEEDS = 1000
 
 
@@ -187,9 +188,9 @@ def _sentence(
             f"the theory is."
         )
     if verdict == "disagrees":
-        return before + _disagreement(variables, where) + left
+        return before + _disagreement(variables, where, alone=len(sizes) == 1 and bool(sizes[0])) + left
     if seeds < FEWEST_SEEDS:
-        few = f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least 8."
+        few = f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least {FEWEST_SEEDS}, better 8."
         return f"{before}Cannot tell: {few}{left}"
     if verdict == "cannot tell":
         worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
@@ -200,7 +201,7 @@ def _sentence(
                 else "more seeds would tell how often"
             )
             return f"{before}Cannot tell: {lost.name} of {runs} is not finite, and that of the theory is; {decides}."
-        return before + _indecision(worst, seeds, resolution, tolerance) + left
+        return before + _indecision(worst, seeds, resolution, tolerance, sized=bool(sizes[-1])) + left
     worst = max(variables, key=lambda v: v.within)
     taken = max(v.allowance for v in variables)
     # Where the finite-size part is smaller than what is never judged, it needs no word.
@@ -209,7 +210,8 @@ def _sentence(
     return f"{before}Theory agrees with simulation at {where}: {size}.{left}"
 
 
-def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
+def _disagreement(variables: Sequence[VariableComparison], where: str, alone: bool) -> str:
+    """What is off, by how much and where; of a size that stands `alone`, what tells its effect from a wrong limit."""
     broken = next((v for v in variables if v.measured.broken is not None), None)
     if broken is not None and broken.measured.broken is not None:
         who, at = broken.measured.broken
@@ -221,32 +223,40 @@ def _disagreement(variables: Sequence[VariableComparison], where: str) -> str:
     wrong = max((v for v in variables if v.verdict == "disagrees"), key=lambda v: v.deviation - v.allowance - v.band)
     place = _place_words(wrong.where)
     allowed = f" and {wrong.allowance:.1%} fall with size" if wrong.allowance > 0.0 else ""
+    remedy = " A second size would tell whether it falls as the size grows." if alone else ""
     return (
         f"Theory disagrees with simulation at {where}: {wrong.words} is off by {wrong.deviation:.1%} of its range"
-        f"{f' at {place}' if place else ''}, where the 99% band is {_percent(wrong.band)}{allowed}."
+        f"{f' at {place}' if place else ''}, where the 99% band is {_percent(wrong.band)}{allowed}.{remedy}"
     )
 
 
-def _indecision(worst: VariableComparison, seeds: int, resolution: float, tolerance: float) -> str:
-    """Why it is open, and how many seeds, or what else, would decide."""
+def _indecision(worst: VariableComparison, seeds: int, resolution: float, tolerance: float, sized: bool) -> str:
+    """Why it is open, and how many seeds, or what else, would decide; `sized` says whether there is a larger size."""
     measured = worst.measured
     open_ = (
         f"Cannot tell: {worst.words} is off by {worst.deviation:.1%} of its range with a 99% band of "
         f"{_percent(worst.band)} from {seeds} seeds, and {tolerance:.1%} is asked for"
     )
+    left = np.maximum(np.abs(measured.deviation) - measured.allowance, 0.0)
+    at = int((left + measured.band).argmax())
+    if measured.may_vanish[at] and left[at] - measured.conditional[at] > resolution:
+        return f"{open_}; by all sizes together it may fall to nothing as they grow: take a larger size, or more seeds."
     if measured.own.max() >= tolerance:
         return (
             f"{open_}; the theory's own error ({measured.own.max():.1%}) is the larger part: ask it for more precision."
         )
     wanted = seeds_that_decide(measured, resolution, tolerance)
     if wanted > MOST_SEEDS:
-        return f"{open_}; more seeds than the {MOST_SEEDS} allowed would be needed: take a larger size."
-    return f"{open_}; about {wanted} seeds (or a larger size) would decide."
+        remedy = ": take a larger size" if sized else ""
+        return f"{open_}; more seeds than {max(MOST_SEEDS, seeds)} would be needed{remedy}."
+    return f"{open_}; about {wanted} seeds{' (or a larger size)' if sized else ''} would decide."
 
 
 def seeds_that_decide(measured: Measured, resolution: float, tolerance: float) -> int:
-    r"""A number of seeds at which the verdict would be made, bands falling as $n^{-1/2}$.
+    r"""A number of seeds at which the verdict would be made; more than `MOST_SEEDS` is not told apart.
 
+    Bands fall as that of a normal law, which few seeds leave much wider than $n^{-1/2}$ says. Those that are narrower
+    than it are exact ones, of outcomes, and fall as $n^{-1/2}$.
     With a band of half the way from resolution to tolerance every deviation is judged; fewer seeds do where the present
     deviation stays: every point comes within the tolerance, or one that stands out of its band beyond the resolution.
     """
@@ -257,10 +267,21 @@ def seeds_that_decide(measured: Measured, resolution: float, tolerance: float) -
         "agree": tolerance - left - measured.own,
         "differ": np.where((left > measured.band) & ~measured.may_vanish, left - resolution - measured.own, 0.0),
     }
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factors = {name: np.where(room > 0.0, (band / room) ** 2, np.inf) for name, room in rooms.items()}
-    factor = min(factors["any deviation"].max(), factors["agree"].max(), factors["differ"].min())
-    return max(int(np.ceil(min(factor, 1e6) * measured.seeds)), measured.seeds + 1)
+    counts = np.arange(measured.seeds, MOST_SEEDS + 1, dtype=float)
+    exact = band < normal_width(np.array(float(measured.seeds))) * np.sqrt(measured.seeds) * measured.error
+
+    def needed(room: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            part = np.where(room > 0.0, np.where(band > 0.0, room / band, np.inf), 0.0)
+        few, many = (
+            np.searchsorted(-widths / widths[0], -part) if widths.size else np.zeros(part.size, dtype=int)
+            for widths in (normal_width(counts), counts**-0.5)
+        )
+        return measured.seeds + np.where(exact, many, few)
+
+    wanted = {name: needed(room) for name, room in rooms.items()}
+    decides = min(wanted["any deviation"].max(), wanted["agree"].max(), wanted["differ"].min())
+    return max(int(decides), measured.seeds + 1)
 
 
 def _place_words(where: dict[str, float]) -> str:

@@ -49,9 +49,9 @@ def checked_inputs(X: ArrayLike) -> tuple[Floats, int]:
         raise InputError(f"X must have at least {FEWEST_ROWS} rows, got {len(inputs)}.")
     bad = ~np.isfinite(inputs)
     if bad.any():
-        column = int(bad.any(axis=0).argmax())
+        column, rows = int(bad.any(axis=0).argmax()), int(bad.any(axis=1).sum())
         raise InputError(
-            f"X must be finite: {int(bad.any(axis=1).sum())} rows have NaN or infinity, first in column {column}."
+            f"X must be finite: {rows} row{'s have' if rows > 1 else ' has'} NaN or infinity, first in column {column}."
         )
     # By its largest entry first: squares of very large numbers overflow.
     largest = np.abs(inputs).max(axis=0)
@@ -84,7 +84,8 @@ def checked_arrays(X: ArrayLike, y: ArrayLike) -> Arrays:
     else:
         numbers = np.asarray(given, dtype=float)[:, None]
         if not np.isfinite(numbers).all():
-            raise InputError(f"y must be finite: {int((~np.isfinite(numbers)).sum())} entries are NaN or infinite.")
+            bad = int((~np.isfinite(numbers)).sum())
+            raise InputError(f"y must be finite: {bad} entr{'ies are' if bad > 1 else 'y is'} NaN or infinite.")
         numbers = numbers / (np.abs(numbers).max() or 1.0)
         labels = numbers / (numbers.std() or 1.0)
     if np.ptp(labels, axis=0).max() == 0.0:

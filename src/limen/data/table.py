@@ -3,6 +3,7 @@
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -56,7 +57,7 @@ def read(name: str, source: Path | BytesIO, target: str | int | None = None, mos
     if kind not in (".csv", ".parquet"):
         raise InputError(f"{name} must be a .csv, .npz or .parquet file, got {kind or 'no ending'}.")
     frame = _frame(name, source, kind)
-    names = [str(name) for name in frame.columns]
+    names = [str(name).strip() for name in frame.columns]
     chosen = _column(names, target)
     if len(frame) < FEWEST_ROWS:
         raise InputError(f"{name} must have at least {FEWEST_ROWS} rows, got {len(frame)}.")
@@ -68,6 +69,15 @@ def read(name: str, source: Path | BytesIO, target: str | int | None = None, mos
         if values.dtype.kind not in "biuf":
             raise InputError(f"column {column!r} holds text: leave it out, or make numbers of it.")
         columns.append(np.asarray(values, dtype=float))
+    for place, column in enumerate(names):
+        values = frame.iloc[:, place]
+        bad = np.asarray(values.isna()) | (np.isinf(values) if values.dtype.kind == "f" else False)
+        if bad.any():
+            first = _where(source, kind, int(bad.argmax()), len(frame))
+            raise InputError(
+                f"column {column!r} of {name} must have no missing or infinite entries, got {bad.sum()}, "
+                f"first in {first}."
+            )
     if not columns:
         raise InputError(f"{name} must have columns beside the target {names[chosen]!r}, got none.")
     rest = tuple(column for place, column in enumerate(names) if place != chosen)
@@ -78,12 +88,54 @@ def _frame(name: str, source: Path | BytesIO, kind: str) -> Any:
     import pandas
 
     try:
-        return pandas.read_csv(source) if kind == ".csv" else pandas.read_parquet(source)
+        if kind == ".parquet":
+            return pandas.read_parquet(source)
+        header, first = _first_lines(source)
+        separator = max(",;\t", key=header.count)
+        _check_header(name, header.split(separator))
+        # Where numbers have a decimal comma, columns are set apart by semicolons.
+        decimal = "," if separator == ";" and "," in first else "."
+        return pandas.read_csv(source, sep=separator, decimal=decimal, skipinitialspace=True)
+    except InputError:
+        raise
     except ImportError:
         raise InputError("parquet files need the package pyarrow: pip install pyarrow, or save as .csv.") from None
     except (ValueError, OSError, pandas.errors.ParserError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise InputError(f"{name} is not a readable {kind} table ({reason}).") from None
+
+
+def _lines(source: Path | BytesIO) -> Iterator[str]:
+    """The lines of a CSV file as they stand there."""
+    lines = BytesIO(source.getvalue()) if isinstance(source, BytesIO) else source.open("rb")
+    with lines:
+        for line in lines:
+            yield line.decode("utf-8-sig", errors="replace").strip("\r\n")
+
+
+def _first_lines(source: Path | BytesIO) -> tuple[str, str]:
+    """The header and the first line of numbers."""
+    there = (line for line in _lines(source) if line.strip())
+    return next(there, ""), next(there, "")
+
+
+def _check_header(name: str, cells: list[str]) -> None:
+    try:
+        numbers = [float(cell.strip().strip("\"'")) for cell in cells]
+    except ValueError:
+        return
+    # Counted columns (0, 1, 2, ... or years) are names.
+    if not all(number == numbers[0] + place and number.is_integer() for place, number in enumerate(numbers)):
+        raise InputError(f"the first line of {name} must name the columns, got numbers ({_listed(cells)}).")
+
+
+def _where(source: Path | BytesIO, kind: str, row: int, rows: int) -> str:
+    """Where a row stands in its file: its line, unless lines and rows are not the same there."""
+    if kind == ".csv":
+        numbers = [number for number, line in enumerate(_lines(source), 1) if line.strip()]
+        if len(numbers) == rows + 1:
+            return f"line {numbers[row + 1]}"
+    return f"row {row + 1}"
 
 
 def _from_arrays(name: str, source: Path | BytesIO, target: str | int | None, most_bytes: int) -> Table:

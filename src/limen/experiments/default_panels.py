@@ -34,6 +34,10 @@ TIMES = {"step": "step $t$", "time": "time $t$"}
 Group = tuple[str, list[Result]]
 
 
+class NothingToDraw(InputError):
+    """Results without an axis: numbers at one time."""
+
+
 def default_figure(
     results: Sequence[Result], labels: Sequence[str] | None = None, variables: Sequence[str] | None = None
 ) -> Figure:
@@ -54,7 +58,7 @@ def default_figure(
         if name not in losses:
             panels += _panels(name, groups)
     if not panels:
-        raise InputError(f"there is nothing to draw along an axis in {', '.join(shown) or 'these results'}.")
+        raise NothingToDraw(f"there is nothing to draw along an axis in {', '.join(shown) or 'these results'}.")
     title = "" if len(groups) > 1 else _title(groups[0][1][0])
     return Figure(panels[:MOST_PANELS], title)
 

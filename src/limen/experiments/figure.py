@@ -174,6 +174,11 @@ def witnesses(panels: Sequence[Panel], seeds: int | None) -> str:
     return " ".join(parts)
 
 
+def counted(count: int, word: str) -> str:
+    """A number of things in words: 1 run, 8 runs."""
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
 def mean_and_error(values: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard error over the first axis (seeds), for points with error bars."""
     array = _array(values)

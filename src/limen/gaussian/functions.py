@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -179,12 +179,20 @@ def _compiled(function: Callable[[Any], Any]) -> Callable[[np.ndarray], np.ndarr
 
 
 def _compiled_pair(function: Callable[[Any, Any], Any]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """An elementwise JAX function of two arrays as a NumPy one, evaluated in blocks of fixed length."""
-    import jax
+    """An elementwise JAX function of two arrays as a NumPy one, evaluated in blocks of fixed length.
 
-    compiled = jax.jit(function)
+    JAX is imported at the first values: series and closed forms ask for none.
+    """
+
+    @cache
+    def compiled() -> Callable[[Any, Any], Any]:
+        import jax
+
+        return jax.jit(function)
 
     def values(z: np.ndarray, e: np.ndarray) -> np.ndarray:
+        import jax
+
         z = np.asarray(z, dtype=np.float64)
         first, second = z.ravel(), np.asarray(e, dtype=np.float64).ravel()
         # A few short blocks cost less than compiling the long one.
@@ -195,7 +203,7 @@ def _compiled_pair(function: Callable[[Any, Any], Any]) -> Callable[[np.ndarray,
                 count = min(block, first.size - start)
                 padding = (0, block - count)
                 pieces = (np.pad(array[start : start + count], padding) for array in (first, second))
-                result[start : start + count] = np.asarray(compiled(*pieces))[:count]
+                result[start : start + count] = np.asarray(compiled()(*pieces))[:count]
         return result.reshape(z.shape)
 
     return values

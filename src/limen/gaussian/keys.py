@@ -23,11 +23,15 @@ def stream_key(seed: int, size: int, stream: str) -> jax.Array:
     if max(seed, size) < COMPILED and min(seed, size) >= 0:
         # One dispatch instead of five.
         return _stream_key(np.uint32(seed), np.uint32(size), np.uint32(name))
-    return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), name)
+    # In single precision JAX would keep the lower 32 bits of a seed only.
+    with jax.enable_x64(True):
+        return jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), size), name)
 
 
 def stream_keys(seeds: Sequence[int], size: int, stream: str) -> jax.Array:
     """`stream_key` of many seeds at once, an array of keys; the same keys, without a dispatch per seed."""
+    if max(size, *seeds) >= COMPILED:
+        return jnp.stack([stream_key(int(seed), int(size), stream) for seed in seeds])
     return _stream_keys(np.asarray(seeds, dtype=np.uint32), np.uint32(size), np.uint32(zlib.crc32(stream.encode())))
 
 

@@ -1,27 +1,19 @@
 r"""Latent coordinates and labels at scrambled Sobol points: what is known of a link without a formula for its law."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from limen.gaussian.sobol import sobol_normals
+from limen.link.mean_square import has_finite_square
 from limen.precision import in_double
 from limen.problem.spec import InputError
 from limen.problem.targets import Target, as_target
 
-DIRECTIONS = 256
-RADII = (10.0, 20.0, 30.0)
-DOMINATING_SHARE = 0.3
-
 
 def checked_target(target: Any) -> Target:
-    r"""The target behind a name, a formula or a `Target`; refused unless $E[y^2]$ is finite.
-
-    Two symptoms are looked for: a tail that grows as fast as the Gaussian falls, along 256 random directions out to
-    radius 30; and a singularity, seen as a single typical point of 65536 that carries a third of $E[h^2]$. A
-    logarithmic divergence passes.
-    """
+    r"""The target behind a name, a formula or a `Target`; refused unless $E[y^2]$ is finite (`has_finite_square`)."""
     link = as_target(target)
     if not isinstance(link, Target):
         raise InputError(f"target must be a name, a formula or a Target, got {type(target).__name__}.")
@@ -39,7 +31,7 @@ def check_labels(target: Target) -> None:
 
 @lru_cache(maxsize=256)
 def _is_finite(target: Target) -> bool:
-    # Plain normals, here and in `_is_singular`: Sobol's would import SciPy, a sixth of a second of the first answer.
+    # Plain normals: Sobol's would import SciPy, a sixth of a second of the first answer.
     points = np.random.default_rng(3).standard_normal((1 << 12, target.latents + target.uses_inner_noise))
     return bool(np.isfinite(_values(target, points)).all())
 
@@ -82,33 +74,7 @@ def normal_scores(labels: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _has_finite_square(target: Target) -> bool:
-    size = target.latents + target.uses_inner_noise
-    return not (_grows_too_fast(target, size) or _is_singular(target, size))
-
-
-def _grows_too_fast(target: Target, size: int) -> bool:
-    directions = np.random.default_rng(0).standard_normal((DIRECTIONS, size))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    # The Gaussian measure of a cell at radius r, on which the integrand is exp(2 log|h| - r^2/2).
-    exponents = []
-    for radius in RADII:
-        values = _values(target, radius * directions)
-        with np.errstate(divide="ignore"):
-            exponents.append(np.where(np.isfinite(values), 2.0 * np.log(np.abs(values)), np.inf) - 0.5 * radius**2)
-    return bool((exponents[-1] > np.maximum(exponents[0], -50.0)).any())
-
-
-def _is_singular(target: Target, size: int) -> bool:
-    points = np.random.default_rng(1).standard_normal((1 << 16, size))
-    values = _values(target, points)
-    if not np.isfinite(values).all():
-        return True
-    squares = (values / max(float(np.abs(values).max()), 1e-300)) ** 2
-    largest = int(np.argmax(squares))
-    typical = np.linalg.norm(points[largest]) < np.sqrt(size) + 2.5
-    # An indicator of a rare event has few points too, but they are equal.
-    share = squares[largest] / squares.sum() if squares.sum() > 0 else 0.0
-    return bool(typical and share > DOMINATING_SHARE)
+    return has_finite_square(partial(_values, target), target.latents + target.uses_inner_noise)
 
 
 def _values(target: Target, points: np.ndarray) -> np.ndarray:

@@ -45,6 +45,8 @@ STYLE: dict[Any, Any] = {
 }
 PANEL_WIDTH, PANEL_HEIGHT = 3.7, 2.9
 MOST_IN_A_ROW = 3
+# Characters of a line of a legend; as many as go into a panel.
+LONGEST_LABEL = 44
 
 
 def draw(figure: Figure) -> Canvas:
@@ -104,8 +106,16 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
             axes.axvline(mark.x, **THRESHOLD)
         elif isinstance(mark, Threshold) and mark.y is not None:
             axes.axhline(mark.y, **THRESHOLD)
-    if axes.get_legend_handles_labels()[1]:
+    handles, labels = axes.get_legend_handles_labels()
+    for handle, label in zip(handles, labels, strict=True):
+        handle.set_label(_broken(label))
+    if labels:
         axes.legend(handlelength=1.6, borderaxespad=0.3, loc="upper right")
+
+
+def _broken(label: str) -> str:
+    """A label in lines that fit into a panel: wider than that, it would leave no room for the axes. Formulas stay."""
+    return label if "$" in label or len(label) <= LONGEST_LABEL else textwrap.fill(label, LONGEST_LABEL)
 
 
 def _place_names(axes: Axes, panel: Panel) -> float:

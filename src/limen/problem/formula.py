@@ -1,6 +1,7 @@
 """Formulas from users: Python's syntax tree, a short list of allowed nodes, then JAX. Never `eval`."""
 
 import ast
+import difflib
 import re
 import warnings
 from collections.abc import Callable, Mapping
@@ -98,7 +99,9 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
                     raise refuse(f"unknown name {name!r}: the variable is called {variables[0]}")
                 if name in FUNCTIONS:
                     raise refuse(f"a function needs its argument: write {name}({variables[0]})")
-                raise refuse(f"unknown name {name!r} (allowed: {_listed((*variables, *CONSTANTS))})")
+                near = difflib.get_close_matches(name, FUNCTIONS, n=1)
+                said = f": did you mean {near[0]}?" if near else f" (allowed: {_listed((*variables, *CONSTANTS))})"
+                raise refuse(f"unknown name {name!r}{said}")
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
             check(operand)
         case ast.BinOp(op=ast.BitXor()):
@@ -124,7 +127,9 @@ def _check(node: ast.expr, text: str, variables: tuple[str, ...], depth: int) ->
             for argument in args:
                 check(argument)
         case ast.Call(func=ast.Name(id=name)):
-            raise refuse(f"unknown function {name!r} (allowed: {', '.join(sorted(FUNCTIONS))})")
+            near = difflib.get_close_matches(name, FUNCTIONS, n=1)
+            said = f": did you mean {near[0]}?" if near else f" (allowed: {', '.join(sorted(FUNCTIONS))})"
+            raise refuse(f"unknown function {name!r}{said}")
         case _:
             raise refuse(f"{type(node).__name__} is not allowed")
     constant = _constant(node)

@@ -3,7 +3,7 @@
 import inspect
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -111,12 +111,32 @@ def check_elementwise(own: OwnFunction, what: str) -> None:
     except InputError:
         raise
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"{what} {own.name!r} cannot be evaluated on arrays: {reason}.") from None
+        raise InputError(f"{what} {own.name!r} cannot be evaluated on arrays: {first_line(error)}.") from None
     if together.shape != (7,) or not np.allclose(together, apart, rtol=1e-6, atol=1e-9, equal_nan=True):
         raise InputError(f"{what} {own.name!r} must act on every entry alone, got shape {together.shape} from (7,).")
     if not np.isfinite(together).all():
         raise InputError(f"{what} {own.name!r} must be finite, and is not at one of {points[0].round(3).tolist()}.")
+    check_traced(own.function, points, f"{what} {own.name!r}")
+
+
+def check_traced(function: Callable[..., Any], values: Iterable[Any], named: str) -> None:
+    """Refuses a function that takes arrays but not JAX's own, as one written with NumPy."""
+    import jax
+
+    try:
+        # A function of NumPy itself cannot be remembered by JAX; inside another it can.
+        jax.eval_shape(lambda *inside: function(*inside), *values)
+    except InputError:
+        raise
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+        raise InputError(f"{named} must be a function JAX can follow, and is not: write it with jax.numpy.") from None
+    except Exception as error:
+        raise InputError(f"{named} cannot be followed by JAX: {first_line(error)}.") from None
+
+
+def first_line(error: Exception) -> str:
+    """What went wrong, as the end of a sentence."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 @lru_cache(maxsize=64)

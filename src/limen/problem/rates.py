@@ -73,11 +73,13 @@ def rate_function(text: RateSchedule) -> Callable[[Any], Any]:
     return lambda t: formulas.evaluate(tree, {"t": t}) + 0.0 * t  # the sum gives constants the shape of t
 
 
-@in_double
 def rate_values(rate: float | RateSchedule, times: np.ndarray) -> np.ndarray:
     """The rate at these times."""
-    if not is_schedule(rate):
-        return np.full(np.shape(times), float(rate))
+    return _schedule_values(rate, times) if is_schedule(rate) else np.full(np.shape(times), float(rate))
+
+
+@in_double
+def _schedule_values(rate: RateSchedule, times: np.ndarray) -> np.ndarray:
     return np.asarray(rate_function(rate)(np.asarray(times, dtype=float)))
 
 

@@ -2,13 +2,15 @@
 
 import difflib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 
 class InputError(ValueError):
@@ -67,6 +69,8 @@ class Spec(Model):
             if name in values:
                 raise InputError(f"{name} was given twice to {type(self).__name__}.")
             values[name] = value
+        for name in values.keys() & _without_truth(type(self)):
+            _refuse_truth(name, values[name])
         try:
             super().__init__(**values)
         except ValidationError as error:
@@ -84,9 +88,10 @@ class Spec(Model):
 
     def save(self, path: "str | os.PathLike[str]") -> Path:
         """Writes the problem as a file that `limen.load_problem` and the command line read."""
+        from limen.problem.files.places import new_file
         from limen.problem.files.template import problem_text
 
-        path = Path(path)
+        path = new_file(path)
         path.write_text(problem_text(self), encoding="utf-8")
         return path
 
@@ -121,9 +126,38 @@ def _describe(value: Any) -> Any:
 
 def nested_tuple(value: Any) -> Any:
     """Lists and arrays as nested tuples of numbers, so that a spec that holds them stays hashable."""
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return tuple(nested_tuple(item) for item in np.asarray(value).tolist())
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        try:
+            np.asarray(value)
+        except ValueError:
+            raise PydanticCustomError("ragged", "be a number, or numbers in rows of one length") from None
+        return tuple(nested_tuple(item) for item in value)
     return value
+
+
+@cache
+def _without_truth(kind: type[Spec]) -> frozenset[str]:
+    """The fields of numbers, which Python would also let be True or False; formulas have a check of their own."""
+    inside = {name: set(_parts(field.annotation)) for name, field in kind.model_fields.items()}
+    return frozenset(name for name, parts in inside.items() if parts & {int, float} and not parts & {bool, str})
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    """The types an annotation is made of."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts(part)
+
+
+def _refuse_truth(name: str, value: Any) -> None:
+    """Refuses True and False where numbers are wanted, alone or in a list."""
+    for item in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(item, (bool, np.bool_)):
+            refused = InputError(f"{name} must be a number, got {value!r}.")
+            refused.place = (name,)
+            raise refused
 
 
 def complaint(error: ValidationError) -> InputError:
@@ -137,8 +171,13 @@ def complaint(error: ValidationError) -> InputError:
 
 def _path(places: tuple[int | str, ...]) -> tuple[str, ...]:
     """Names of fields; members of a union and validators have their own in between."""
-    kinds = {kind.__name__ for kind in _all_specs(Spec)}
-    return tuple(part for part in places if isinstance(part, str) and part.isidentifier() and part not in kinds)
+    return tuple(part for part in _named(places) if part.isidentifier())
+
+
+def _named(places: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The same with paths into a problem (`algorithm.step`) as they were given."""
+    between = {kind.__name__ for kind in _all_specs(Spec)} | UNNAMED
+    return tuple(part for part in places if isinstance(part, str) and part not in between and not set("[(") & set(part))
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -148,17 +187,32 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(names) or 'nothing'}."
 
 
+# What pydantic calls the members of a union.
+UNNAMED = {"float", "int", "str", "bool", "tuple", "list", "dict"}
+# What may stand for a specification, in the words of who gives it.
+KINDS = {name: "a name, a formula or a function" for name in ("Activation", "Target", "Loss")}
+
+
 def sentence(error: ValidationError) -> str:
-    """The first complaint of pydantic as one sentence: argument, what is allowed, what was found."""
+    """The first complaint of pydantic as one sentence: argument, what is allowed, what was found.
+
+    What no member of a union takes is one complaint of each: they are told together.
+    """
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"] if isinstance(part, str) and not part.startswith("function"))
-    kind, context = first["type"], first.get("ctx", {})
+    path = _named(first["loc"])
+    name, together = ".".join(path), [one for one in error.errors() if _named(one["loc"]) == path]
+    kind, context, given = first["type"], first.get("ctx", {}), first["input"]
     if kind == "value_error":
         return str(context["error"])
     if kind == "missing":
         return f"{name} is required."
     if kind == "extra_forbidden":
         return f"{name} is not an argument of {error.title}: {did_you_mean(name, _field_names(error))}"
+    classes = [one.get("ctx", {})["class_name"] for one in together if one["type"] == "model_type"]
+    if classes and isinstance(given, type) and issubclass(given, Spec):
+        return f"{name} must be made from its class: write {given.__name__}(...)."
+    lists = any("tuple" in str(part) for one in together for part in (one["type"], *one["loc"]))
+    numbers = any(one["type"] in NUMBERS for one in together)
     allowed = {
         "greater_than": lambda: f"be greater than {context['gt']}",
         "greater_than_equal": lambda: f"be at least {context['ge']}",
@@ -166,8 +220,36 @@ def sentence(error: ValidationError) -> str:
         "less_than_equal": lambda: f"be at most {context['le']}",
         "finite_number": lambda: "be a finite number",
         "literal_error": lambda: f"be one of {context['expected']}",
+        "string_type": lambda: "be a name or a formula" if _takes_formula(error, path) else "be a text",
+        "model_type": lambda: f"be {_one_of(classes)}",
+        "bool_type": lambda: "be True or False",
+        "bool_parsing": lambda: "be True or False",
+        "tuple_type": lambda: "be a list of numbers",
+        **{one: lambda: "be a number or a list of numbers" if lists and numbers else NUMBERS[kind] for one in NUMBERS},
     }.get(kind, lambda: first["msg"].removeprefix("Input should ").rstrip("."))()
-    return f"{name} must {allowed}, got {first['input']!r}."
+    return f"{name} must {allowed}, got {given!r}."
+
+
+NUMBERS = {
+    "float_type": "be a number",
+    "float_parsing": "be a number",
+    "int_type": "be a whole number",
+    "int_parsing": "be a whole number",
+    "int_from_float": "be a whole number",
+}
+
+
+def _one_of(classes: list[str]) -> str:
+    """What may stand for one of these specifications."""
+    if len(classes) == 1:
+        return KINDS.get(classes[0], f"a limen.{classes[0]}")
+    return f"one of {', '.join(f'limen.{name}' for name in classes)}"
+
+
+def _takes_formula(error: ValidationError, path: tuple[str, ...]) -> bool:
+    """Whether a text in this place is read as a formula."""
+    fields = next((spec.model_fields for spec in _all_specs(Spec) if spec.__name__ == error.title), {})
+    return len(path) == 1 and path[0] in fields and "formula" in (fields[path[0]].description or "")
 
 
 def _field_names(error: ValidationError) -> list[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import difflib
 import inspect
 import re
 from collections.abc import Callable
@@ -155,6 +156,9 @@ def target(
 
 def _positional(function: Callable[..., Any]) -> int:
     """How many coordinates a function takes."""
+    # The signature of a NumPy function counts the array for its answer too.
+    if isinstance(function, np.ufunc):
+        return function.nin
     try:
         given = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -228,12 +232,13 @@ def syntax_tree(text: str) -> ast.expr:
         # Read as it was typed, so that complaints quote it; then `z` is the first coordinate.
         return _Renamed().visit(copy.deepcopy(formulas.parse(text, ("z", *_VARIABLES))))
     except InputError as error:
-        if re.fullmatch(r"[a-z][a-z:-]+\d*", text):
+        if re.fullmatch(r"[a-z][a-z:-]+\d*", text) and not difflib.get_close_matches(text, formulas.FUNCTIONS):
             names = ", ".join((*NAMED, *(f"{family}:k" for family in FAMILIES)))
             raise InputError(f"target {text!r} is neither a known name ({names}) nor a formula.") from None
         raise error
 
 
+@lru_cache(maxsize=64)
 def _latents(text: str) -> int:
     used = sorted(int(name[1:]) for name in formulas.names_in(syntax_tree(text)) if name[0] == "z")
     if not used:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from limen.problem.own_functions import check_traced, first_line
 from limen.problem.spec import InputError
 
 Rule = Callable[..., Any]
@@ -157,10 +158,10 @@ def check_entrywise(rule: Rule, memories: int) -> None:
         together = moved(gradient, memory)
         alone = [moved(gradient[i : i + 1], memory[:, i : i + 1]) for i in range(6)]
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
-            f"rule must take the gradient, and its memory if memories > 0 (got {memories}): {reason}."
+            f"rule must take the gradient, and its memory if memories > 0 (got {memories}): {first_line(error)}."
         ) from None
+    check_traced(moved, (gradient, memory), "rule")
     if together[0].shape != gradient.shape or together[1].shape != memory.shape:
         raise InputError(
             f"rule must keep shapes, got {together[0].shape} from gradients of shape {gradient.shape} and "

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from limen.gaussian.sobol import scrambled_points
 from limen.precision import in_double
@@ -203,7 +203,7 @@ def latent_points(target: Target) -> LatentPoints:
 def _averaged_over_noise(target: Target, bends: tuple[float, ...]) -> LatentPoints:
     """One latent coordinate and noise inside the formula: labels averaged over the noise at equally likely values."""
     nodes, weights = _line(bends)
-    noise = ndtri((np.arange(NOISE_VALUES) + 0.5) / NOISE_VALUES)
+    noise = scipy.special.ndtri((np.arange(NOISE_VALUES) + 0.5) / NOISE_VALUES)
     mean, square = np.zeros(nodes.size), np.zeros(nodes.size)
     for i, node in enumerate(nodes):
         labels = _labels(target, np.stack([np.full(NOISE_VALUES, node), noise], axis=-1))
@@ -264,7 +264,7 @@ def _sets(dimension: int) -> np.ndarray:
     found = []
     for number in range(SETS):
         uniform = scrambled_points(1 << LOG2_POINTS, dimension, np.random.default_rng(20_240_521 + number))
-        half = ndtri(np.clip(uniform, 2.0**-33, 1.0 - 2.0**-33))
+        half = scipy.special.ndtri(np.clip(uniform, 2.0**-33, 1.0 - 2.0**-33))
         points = np.concatenate([half, -half])
         found.append(points @ np.linalg.inv(np.linalg.cholesky(points.T @ points / len(points))).T)
     return np.stack(found)

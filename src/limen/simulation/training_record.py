@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import xarray as xr
 
+from limen.labelled import labelled, with_variables
 from limen.precision import in_double
 from limen.problem import InputError, TwoLayer
 from limen.simulation.population_loss import run_losses
@@ -47,10 +48,11 @@ def check_keep(keep: str, times: int, width: int, d: int) -> bool:
 def with_weights(dataset: xr.Dataset, path: Any, frame: Any) -> xr.Dataset:
     """The dataset with `first_layer` (seed, time, neuron, input), and the `direction`s (seed, latent, input) of the
     target among the inputs; `path` (time, m, d), `frame` (k, d)."""
-    return dataset.assign(
-        first_layer=(("seed", "time", "neuron", "input"), np.asarray(path)[None]),
-        direction=(("seed", "latent", "input"), np.asarray(frame)[None]),
-    )
+    weights = {
+        "first_layer": (("seed", "time", "neuron", "input"), np.asarray(path)[None]),
+        "direction": (("seed", "latent", "input"), np.asarray(frame)[None]),
+    }
+    return with_variables(dataset, weights)
 
 
 def stores_weights(times: int, width: int, d: int, itemsize: int) -> bool:
@@ -93,7 +95,7 @@ def runs_dataset(
     """`training_dataset` of many runs: every observable has a leading axis of seeds."""
     overlap, gram, second_layer, bias = map(_plain, observables)
     test, excess, error = run_losses(problem, *map(_plain, fields or observables))
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "overlap": (("seed", "time", "neuron", "latent"), overlap),
             "gram": (("seed", "time", "neuron", "neuron2"), gram),
@@ -104,7 +106,7 @@ def runs_dataset(
         coords={"time": times, "seed": list(seeds)},
         attrs={"d": d, "loss_error": error},
     )
-    return dataset if bias is None else dataset.assign(bias=(("seed", "time", "neuron"), bias))
+    return dataset if bias is None else with_variables(dataset, {"bias": (("seed", "time", "neuron"), bias)})
 
 
 def _plain(part: Any) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from limen.experiments.figure import counted
 from limen.machine.pace import in_words
 from limen.storage.claims import Claims
 from limen.storage.file_store import FileStore
@@ -41,7 +42,7 @@ class Estimate:
         return asdict(self)
 
     def __str__(self) -> str:
-        seeds = f", {self.seeds} seeds" if self.seeds else ", theory alone"
+        seeds = f", {counted(self.seeds, 'seed')}" if self.seeds else ", theory alone"
         lines = [f"{self.points} points{seeds}: {self.results} results, {self.stored} of them in the store."]
         if self.results > self.stored:
             lines.append(

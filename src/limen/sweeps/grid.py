@@ -103,6 +103,8 @@ def _pairs(grid: Mapping[str, Any] | Sequence[str]) -> list[tuple[str, Any]]:
         grid = [grid]
     if isinstance(grid, Mapping):
         return [(str(name), values) for name, values in grid.items()]
+    if not isinstance(grid, Sequence) or not all(isinstance(text, str) for text in grid):
+        raise InputError(f"grid must be a dict such as {{'rate': [0.1, 0.2]}} or texts PARAM=VALUES, got {grid!r}.")
     pairs = []
     for text in grid:
         name, equals, values = text.partition("=")

@@ -4,6 +4,7 @@ import os
 import time
 from multiprocessing.connection import Connection
 
+from limen.machine.collection import collect_seldom, leave_without_collecting
 from limen.workers.inside import follow_parent, peak_memory, reason
 
 BEGUN, RETURNED, RAISED, FINISHED = "begun", "returned", "raised", "finished"
@@ -12,6 +13,7 @@ BEGUN, RETURNED, RAISED, FINISHED = "begun", "returned", "raised", "finished"
 def serve(jobs: Connection) -> None:
     """Runs jobs until the driver closes the connection; each value is sent as soon as it is there."""
     follow_parent()
+    collect_seldom()
     # What a task prints must not come between the lines of the driver's own output.
     os.dup2(2, 1)
     while True:
@@ -34,6 +36,7 @@ def serve(jobs: Connection) -> None:
                 _send(jobs, message)
             jobs.send((FINISHED, number, peak_memory()))
         except (EOFError, BrokenPipeError, ConnectionResetError):
+            leave_without_collecting()
             return
 
 

@@ -36,8 +36,12 @@ def phase_diagram(
     over: Sequence[str],
     thresholds: Mapping[str, Mapping[str, float]] | None = None,
     quantity: str | None = None,
+    averaged: int = 1,
 ) -> Figure:
-    """The figure of a sweep's dataset; `thresholds` by parameter, `quantity` one of `quantities`."""
+    """The figure of a sweep's dataset; `thresholds` by parameter, `quantity` one of `quantities`.
+
+    A quantity without seeds, such as a headline, is one over `averaged` runs.
+    """
     allowed = quantities(experiment, dataset, over)
     if not allowed:
         raise InputError("there is nothing to draw: no result is a number per point.")
@@ -55,7 +59,7 @@ def phase_diagram(
         panels = [lines.panel(numeric[0], fixed, cells[:MOST_COLOURS])]
     else:
         panels = [lines.map_panel(numeric[0], second, fixed, cell) for cell in cells[:MOST_PANELS]]
-    seeds = dataset[name].sizes.get("seed", 1) if name in dataset else None
+    seeds = dataset[name].sizes.get("seed", averaged) if name in dataset else None
     key = [witnesses(panels, seeds)]
     if second is not None:
         runs = (
@@ -95,7 +99,16 @@ class _Lines:
                 marks.append(Line(x[order], theory[order], label or "theory", colour))
             if runs is not None:
                 mean, error = _mean_over_runs(runs)
-                marks.append(Points(x, mean, error, "" if theory is not None and label else "simulation", colour))
+                # The runs behind a headline are gone, and one run has no spread.
+                marks.append(
+                    Points(
+                        x,
+                        mean,
+                        error if len(runs) > 1 else None,
+                        "" if theory is not None and label else "simulation",
+                        colour,
+                    )
+                )
         marks += self._marks(parameter, x, "x")
         low_high = _wide(x, [mark.x for mark in marks if isinstance(mark, Threshold) and mark.x is not None])
         return Panel(self._axis_label(parameter), _words(self.name), marks, x_scale=_scale(x), x_range=low_high)

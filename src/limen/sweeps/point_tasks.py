@@ -33,8 +33,18 @@ def compute(task: Task) -> "list[Result]":
     if task.kind == "simulation":
         return [experiment.simulate(task.seeds[0]) for experiment in experiments]
     if len(experiments) == 1:
-        return [experiments[0].theory(task.seeds)]
-    return list(type(experiments[0]).theory_batch(experiments))
+        found = [experiments[0].theory(task.seeds)]
+    else:
+        found = list(type(experiments[0]).theory_batch(experiments))
+    for experiment, result in zip(experiments, found, strict=True):
+        check_quantities(experiment, result)
+    return found
+
+
+def check_quantities(experiment: "Experiment", theory: "Result") -> None:
+    """Refuses a variable that was asked for and that the theory does not have."""
+    if getattr(experiment, "quantities", ()):
+        experiment.numbers(theory.dataset)
 
 
 @lru_cache(maxsize=64)

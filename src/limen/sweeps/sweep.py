@@ -27,7 +27,7 @@ from limen.sweeps.dataset import assemble
 from limen.sweeps.engine import Engine, Progress
 from limen.sweeps.grid import MOST_POINTS, make_grid
 from limen.sweeps.phase_diagram import phase_diagram, quantities
-from limen.sweeps.point_tasks import reference_to, resolve
+from limen.sweeps.point_tasks import check_quantities, reference_to, resolve
 from limen.sweeps.protocol import Executor
 from limen.sweeps.schedule import JOB_SECONDS, LONGEST_JOB, Schedule
 from limen.sweeps.sweep_record import Plan, Record, make_plan
@@ -100,7 +100,9 @@ class Sweep:
         """The phase diagram, as data: a map over two numeric parameters, lines over one."""
         record = self.plan.record
         names = [axis.name for axis in record.grid.axes]
-        return phase_diagram(record.experiment, self.dataset, names, self._thresholds(names), quantity)
+        return phase_diagram(
+            record.experiment, self.dataset, names, self._thresholds(names), quantity, len(record.seeds)
+        )
 
     def _thresholds(self, names: list[str]) -> dict[str, dict[str, float]]:
         theory = next(unit for unit in self.plan.units if unit.kind == "theory")
@@ -186,9 +188,19 @@ def sweep(
     posed = _posed(experiment, times, quantities)
     record = make_record(posed, grid, seeds, sizes, zipped, theory_only)
     check_job_seconds(job_seconds)
-    plan = make_plan(record)
+    plan, store = make_plan(record), store or FileStore()
+    if quantities:
+        _check_stored(plan, store)
     with make_executor(executor, time_limit) as workers:
-        return run_plan(plan, store or FileStore(), workers, job_seconds, on_progress)
+        return run_plan(plan, store, workers, job_seconds, on_progress)
+
+
+def _check_stored(plan: Plan, store: FileStore) -> None:
+    """Refuses unknown quantities where the store has the first theory already, so that no worker would say it."""
+    unit = next(unit for unit in plan.units if unit.kind == "theory")
+    found = store.get([unit.key]).get(unit.key)
+    if found is not None:
+        check_quantities(plan.record.experiment(**plan.points[unit.point]), found)
 
 
 def _posed(

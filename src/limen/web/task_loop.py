@@ -9,12 +9,14 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
+from limen.machine.collection import collect_seldom
 from limen.workers.inside import bound_memory, follow_parent
 
 
 def serve(connection: Connection, memory: int) -> None:
     """Answers tasks until the pipe closes; `memory` bounds the address space beyond what the imports take."""
     follow_parent()
+    collect_seldom()
     from limen.web.answers import Cancelled
     from limen.web.page_tasks import perform
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.attention.mean_field_starts import (
@@ -175,7 +175,7 @@ class AttentionMeanField(Experiment):
             mean, error = mean_and_error(measured)
             circle += [Points(times[at], mean[at, k], error[at, k], colour=k) for k in range(MODES)]
             mean, error = mean_and_error(simulation.dataset.mean_height.values[:, -1])
-            label = f"stratified tokens, {len(simulation.seeds)} draws"
+            label = f"stratified tokens, {counted(len(simulation.seeds), 'draw')}"
             sphere.append(Points(times[at], mean[at], error[at], label))
             panels += [self._distance_panel(theory, simulation), self._snapshot_panel(simulation)]
         label = r"time $t$"

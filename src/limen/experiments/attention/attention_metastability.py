@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.first_passage import first_passage
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
@@ -219,7 +219,9 @@ class AttentionMetastability(Experiment):
         key = "Dashed lines and squares: theory."
         if simulation is not None:
             shown = min(len(simulation.seeds), SHOWN_SEEDS)
-            key += f" Other lines: simulation, start by start ({shown} shown of {len(simulation.seeds)} seeds)."
+            key += (
+                f" Other lines: simulation, start by start ({shown} shown of {counted(len(simulation.seeds), 'seed')})."
+            )
             key += " Points: mean and standard error over the seeds; in the last panel each is one start."
         snapshots, timed = [], []
         if simulation is not None:

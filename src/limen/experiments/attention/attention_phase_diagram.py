@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.first_passage import first_passage
 from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
@@ -141,9 +141,8 @@ class AttentionPhaseDiagram(Experiment):
             pairs = theory.dataset.clustered_pairs.values
             if simulation is not None:
                 pairs = simulation.dataset.clustered_pairs.values[:, place].mean(axis=0)
-            label = "pairs that have met" if place == len(PARTS) - 1 else ""
             curve = Line(limit[seen], steep[seen], r"$\beta_*(t)$, $d\to\infty$" if place == 0 else "", colour=1)
-            marks: list[Mark] = [Map(times, betas, pairs, label, 0.0, 1.0), curve]
+            marks: list[Mark] = [Map(times, betas, pairs, "pairs that have met", 0.0, 1.0), curve]
             panels.append(Panel(r"time $t$ (depth)", r"inverse temperature $\beta$", marks, f"$d={dim}$"))
         beta = float(theory.dataset.collapsing_beta[-1])
         wait: list[Mark] = [
@@ -156,7 +155,7 @@ class AttentionPhaseDiagram(Experiment):
         key = "Maps: simulation" if simulation is not None else "Maps: theory"
         key += ", part of the pairs with cosine at least 0.999. Curves and squares: theory."
         if simulation is not None:
-            key += f" Points: simulation, mean and standard error over {len(simulation.seeds)} seeds."
+            key += f" Points: simulation, mean and standard error over {counted(len(simulation.seeds), 'seed')}."
         else:
             key = "Maps, curves and squares: theory."
         return Figure(panels, title=f"Attention over depth and temperature, $n={self.tokens}$", key=key)

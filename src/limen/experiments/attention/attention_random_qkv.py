@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from scipy.linalg import expm
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Map, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
@@ -215,7 +215,7 @@ class AttentionRandomQKV(Experiment):
         diagram = len(self.betas) > MOST_CURVES
         key = f"{'Dashed' if diagram else 'Full'} lines and squares: theory, for the matrices that were drawn."
         if simulation is not None:
-            key += f" Points: simulation, mean and standard error over {len(simulation.seeds)} seeds."
+            key += f" Points: simulation, mean and standard error over {counted(len(simulation.seeds), 'seed')}."
             key += (
                 " Maps: simulation, part of the pairs with cosine at least 0.999."
                 if diagram

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.typeset import typeset
 from limen.problem import Activation
@@ -161,14 +161,16 @@ class NeuralODE(Experiment):
                 Points(moments, states[:, i], None, f"{depths[0]} layers" if i == 0 else "", colour=i) for i in shown
             ]
             lengths, own = self._lengths(theory, simulation)
-            label = f"networks, {len(simulation.seeds)} draws"
+            label = f"networks, {counted(len(simulation.seeds), 'draw')}"
             fall.append(Points(depths, *mean_and_error(lengths / depths), label))
             # Each draw by its own coefficient: draws differ far more from each other than from their predictions.
             scaled.append(Points(depths, *mean_and_error(lengths / own), label))
         decades = (10.0 ** np.floor(np.log10(depths[0])), 10.0 ** np.ceil(np.log10(depths[-1])))
         return Figure(
             [
-                Panel(r"time $t$ = layer $\times\,T/L$", r"two coordinates of $x(t)$", path),
+                Panel(
+                    r"time $t$ = layer $\times\,T/L$", r"$x(t)$" if self.d == 1 else r"two coordinates of $x(t)$", path
+                ),
                 Panel("layers $L$", r"error $|x_L-x(T)|$", fall, x_scale="log", y_scale="log", x_range=decades),
                 Panel("layers $L$", r"$L\,|x_L-x(T)|\,/\,|c|$", scaled, x_scale="log", x_range=decades),
             ],

@@ -72,8 +72,11 @@ class BatchSize(SeveralTrainings):
                 mean, error = mean_and_error(simulation.dataset.test_loss.values[:, :, -1])
                 curves.append(Points(rates, mean.reshape(shape)[i], error.reshape(shape)[i], "", i))
         order = np.argsort(self.fractions)
-        finite = last[np.isfinite(last)]
-        chart = Map(rates, np.asarray(self.fractions)[order], last[order], "test loss", finite.min(), np.median(finite))
+        shown = np.where(np.isfinite(last), last, np.nan)[order]
+        # Losses beside divergence are larger by powers of ten.
+        wide = np.nanmax(shown, initial=0.0) > 10.0 * np.nanmin(shown, initial=np.inf)
+        values, words = (np.log10(shown), r"$\log_{10}$ test loss") if wide else (shown, "test loss")
+        chart = Map(rates, np.asarray(self.fractions)[order], values, words)
         seen = rf"test loss after ${self.passes}n$ samples"
         panels = [
             Panel(r"step $\eta$", seen, curves, x_scale="log"),

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -144,7 +144,10 @@ class GradientDescentMeanField(Experiment):
         marks: list[Mark] = [Line(times, theory.dataset[name].values[index], label, colour)]
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset[name].values)
-            some, runs = thin(times.size), f"GD, {len(simulation.seeds)} runs" if name == "train_loss" else ""
+            some, runs = (
+                thin(times.size),
+                f"GD, {counted(len(simulation.seeds), 'run')}" if name == "train_loss" else "",
+            )
             marks.append(Points(times[some], mean[index][some], error[index][some], runs, colour))
         return marks
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -264,7 +264,7 @@ class Grokking(Experiment):
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset[variable].values[:, -1, i])
             some, runs = thin(times.size, 16), simulation.dataset.escape.values[:, -1, i].size
-            label = f"GD, {runs} runs" if first and colour == 1 else ""
+            label = f"GD, {counted(runs, 'run')}" if first and colour == 1 else ""
             marks.append(Points(times[some], mean[some], error[some], label, colour))
         return marks
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.problem import BinaryMixture
 from limen.result import Findings, Result
@@ -126,7 +126,7 @@ class BinaryMixtureTraining(Experiment):
                 (recovered, "recovered", late, len(simulation.seeds) * (self.runs // 3)),
             ):
                 mean, error = mean_and_error(simulation.dataset[name].values)
-                marks.append(Points(x[at], mean[at], error[at], f"chain, {runs} runs"))
+                marks.append(Points(x[at], mean[at], error[at], f"chain, {counted(runs, 'run')}"))
         paths.append(Threshold("$m_*$", y=fixed_point(self.problem())))
         label = r"time $t$ = samples $\times\,\delta/N$"
         unequal = f"$p={self.weight:g}$, exponent 1"

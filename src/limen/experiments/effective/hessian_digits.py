@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.gaussian import covariance_dual, covariance_dual_prime
 from limen.precision import in_double
@@ -133,8 +133,8 @@ class HessianDigits(Experiment):
         marks.append(Threshold(f"{CLASSES} classes", x=CLASSES + 0.5))
         key = "Line of infinite width: theory."
         if simulation is not None:
-            seeds = len(simulation.seeds)
-            key += f" Points, class means and densities: simulation, mean (and standard error) over {seeds} seeds."
+            seeds = counted(len(simulation.seeds), "seed")
+            key += f" Points, class means and densities: simulation, mean (and standard error) over {seeds}."
         return Figure(
             panels,
             key=key,

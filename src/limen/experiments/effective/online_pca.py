@@ -8,7 +8,7 @@ from pydantic import Field
 from scipy.special import ndtri
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.problem import InputError, OnlinePCA
 from limen.result import Findings, Result
@@ -148,7 +148,7 @@ class OnlinePCATraining(Experiment):
             for marks, name, x in ((squares, "square_overlap", times), (reached, "reached", data.crossing_time.values)):
                 mean, error = mean_and_error(found[name].values)
                 kept = thin(x.size, 20)
-                marks.append(Points(x[kept], mean[kept], error[kept], f"chain, {len(runs)} runs"))
+                marks.append(Points(x[kept], mean[kept], error[kept], f"chain, {counted(len(runs), 'run')}"))
         paths.append(Threshold("$m_*$", y=fixed_point(self.problem())))
         reached.append(Threshold(r"$\log N/2A$", x=float(np.log(self.d) / (4.0 * (self.signal - self.step)))))
         label = r"time $t$ = samples $\times\,\delta/N$"

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import GaussianMixture, InputError
@@ -153,7 +153,7 @@ class OutlierEmergence(Experiment):
                 spectrum.append(Points(self.ratios, mean, error, "", rank))
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset.alignment.values)
-            aligned.append(Points(self.ratios, mean, error, f"SGD, {len(simulation.seeds)} runs"))
+            aligned.append(Points(self.ratios, mean, error, f"SGD, {counted(len(simulation.seeds), 'run')}"))
         aligned += [
             Threshold(_ordinal(rank + 1) if count == 1 else f"{_ordinal(rank + 1)}-{_ordinal(rank + count)}", x=place)
             for rank, count, place in self._visible(data.samples_needed.values)

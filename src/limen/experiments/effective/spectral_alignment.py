@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.problem import GaussianMixture
 from limen.result import Findings, Result
@@ -116,7 +116,7 @@ class SpectralAlignment(Experiment):
     def picture(self, theory: Result, simulation: Result | None = None) -> Figure:
         times, data = self.times(), theory.dataset
         fine = data.fine.values
-        label = "" if simulation is None else f"SGD, {len(simulation.seeds)} runs"
+        label = "" if simulation is None else f"SGD, {counted(len(simulation.seeds), 'run')}"
         aligned: list[Mark] = []
         for colour, matrix in enumerate(MATRICES):
             symbol = f"$E_{{{self.classes}}}({SYMBOLS[matrix]}_{{11}})$"

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from limen.experiments.effective.xor_starts import directed_start
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.problem import InputError, XorMixture
 from limen.result import Findings, Result
@@ -151,7 +151,7 @@ class SpectralAlignmentXor(Experiment):
                 marks.append(Line(fine, data[f"curve_{name}"].sel(matrix=matrix).values, label, colour))
                 if simulation is not None:
                     mean, error = mean_and_error(simulation.dataset[name].sel(matrix=matrix).values)
-                    label = f"SGD, {len(simulation.seeds)} runs" if colour == 0 else ""
+                    label = f"SGD, {counted(len(simulation.seeds), 'run')}" if colour == 0 else ""
                     marks.append(Points(times, mean, error, label, colour))
             panels.append(Panel(time_label, rf"alignment $\rho({vector},E)$", marks, y_range=(0.0, 1.05)))
         marks = []

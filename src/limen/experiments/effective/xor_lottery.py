@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field, field_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError, XorMixture
@@ -96,10 +96,12 @@ class XorLottery(Experiment):
         if simulation is not None:
             data = simulation.dataset
             count = len(simulation.seeds) * self.networks
-            marks.append(Points(self.widths, *mean_and_error(data.success.values), f"SGD, no noise, {count} runs"))
+            marks.append(
+                Points(self.widths, *mean_and_error(data.success.values), f"SGD, no noise, {counted(count, 'run')}")
+            )
             if "success_with_noise" in data:
                 count = len(simulation.seeds) * self.noisy_networks
-                label = rf"SGD, $\lambda={self.sharpness:g}$, {count} runs"
+                label = rf"SGD, $\lambda={self.sharpness:g}$, {counted(count, 'run')}"
                 marks.append(Points(self.widths, *mean_and_error(data.success_with_noise.values), label, 1))
         return Figure(
             [Panel("width $K$ (neurons)", "probability of finding all four clouds", marks, y_range=(-0.03, 1.03))],

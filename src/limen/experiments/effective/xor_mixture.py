@@ -8,7 +8,7 @@ from pydantic import Field
 
 from limen.experiments.effective.xor_starts import random_start
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.problem import XorMixture
 from limen.result import Findings, Result
@@ -80,7 +80,7 @@ class XorTraining(Experiment):
             plane.append(Line(data.overlap.values[:, i, 0], data.overlap.values[:, i, 1], f"neuron {i + 1}", i))
             second.append(Line(times, data.second_layer.values[:, i], colour=i))
         if simulation is not None:
-            label = f"SGD, {len(simulation.seeds)} runs"
+            label = f"SGD, {counted(len(simulation.seeds), 'run')}"
             for i in shown:
                 mean, error = mean_and_error(simulation.dataset.overlap.values[:, :, i])
                 plane.append(Points(mean[at, 0], mean[at, 1], error[at, 1], "", i))

@@ -73,7 +73,7 @@ class ComplexityGrowth(Experiment):
         "samples_per_parameter": 0.9, "largest_width": 100, "horizon": 0.3, "witness_width": 2, "witness_horizon": 6.0,
         "d": 96,
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 136
+    quick_seeds: ClassVar[int] = 208
 
     samples_per_parameter: float = Field(0.3, ge=0.02, le=0.9, description="samples per parameter α = n/(md)")
     noise: float = Field(1.0, gt=0.0, le=10.0, description="variance τ² of the label noise")

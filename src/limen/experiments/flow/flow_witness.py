@@ -18,8 +18,6 @@ from limen.experiments.number import Number
 from limen.labelled import labelled
 from limen.problem import GradientFlow, InputError, OverlapStart, TwoLayer, network
 from limen.result import Findings, Result
-from limen.simulation.flow.gaussian_model import sampled_gaussian_model
-from limen.simulation.flow.gradient_flow import gradient_flow
 from limen.theory.flow.solve import solve
 
 CURVES = ("train_loss", "test_loss", "second_layer", "overlap")
@@ -83,6 +81,9 @@ def orthogonal(problem: TwoLayer) -> TwoLayer:
 def runs_in(dimensions: Sequence[int], problem: TwoLayer, times: np.ndarray, seed: int) -> list[Findings]:
     """One draw of the Gaussian model in each dimension, then in the last of them a network on real inputs with the
     same start, neurons orthogonal to each other, and the same label noise."""
+    from limen.simulation.flow.gaussian_model import sampled_gaussian_model
+    from limen.simulation.flow.gradient_flow import gradient_flow
+
     assert problem.samples_per_dim is not None
     d, width = min(dimensions), problem.network.width
     if round(problem.samples_per_dim * d) < 1:

@@ -81,7 +81,7 @@ class LazyVersusFeature(Experiment):
         "width": 20, "scales": "0.3 1", "samples_per_parameter": 0.9, "horizon": 5.0, "witness_width": 3,
         "witness_horizon": 3.0, "d": 48, "tolerance": 0.05,
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 112
+    quick_seeds: ClassVar[int] = 152
 
     width: int = Field(100, ge=2, le=100_000, description="number m of neurons")
     scales: NumberList = Field((0.1, 0.2, 0.4, 0.7, 1.0), description="starts a₀/√m of the second layer")

@@ -60,7 +60,7 @@ class LearnThenOverfit(Experiment):
         "width": 20, "horizon": 20.0, "samples_per_parameter": 3.0, "witness_width": 3, "witness_horizon": 3.0, "d": 48,
         "tolerance": 0.05,
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 160
+    quick_seeds: ClassVar[int] = 216
 
     width: int = Field(200, ge=2, le=1_000_000, description="number m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, le=5.0, description="samples per parameter α = n/(md)")

@@ -72,7 +72,7 @@ class Unlearning(Experiment):
         "widths": "10 20", "samples_per_parameter": 0.9, "horizon": 1.0, "witness_width": 3, "witness_horizon": 3.0,
         "d": 48, "tolerance": 0.05,
     }  # fmt: skip
-    quick_seeds: ClassVar[int] = 320
+    quick_seeds: ClassVar[int] = 432
 
     widths: NumberList = Field((100.0, 2000.0), description="numbers m of neurons")
     samples_per_parameter: float = Field(0.3, gt=0.0, lt=1.0, description="samples per parameter α = n/(md)")

@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
@@ -108,7 +108,7 @@ class DoubleDescent(Experiment):
         if simulation is not None:
             data = simulation.dataset
             x, near = data.ratio.values, data.ratio_near_threshold.values
-            runs = f"$p={self.d}$, {len(simulation.seeds)} runs"
+            runs = f"$p={self.d}$, {counted(len(simulation.seeds), 'run')}"
             total.append(Points(x, *mean_and_error(data.excess_mse.values), runs))
             total.append(Points(near, *mean_and_error(data.excess_mse_near_threshold.values)))
             total.append(Points(x, *mean_and_error(data.train_mse.values), colour=1))

@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -138,7 +138,7 @@ class InterpolatingSmoother(Experiment):
         constant = float(total[0] * fine[0] ** self.rate)
         flat: list[Mark] = [Line(fine, total * fine**self.rate, "theory")]
         if simulation is not None:
-            label = f"{len(simulation.seeds)} runs"
+            label = f"{counted(len(simulation.seeds), 'run')}"
             falls.append(Points(counts, *mean_and_error(simulation.dataset.excess_mse.values), label))
             flat.append(Points(counts, *mean_and_error(simulation.dataset.scaled_excess_mse.values), label))
         label = r"samples $n$"

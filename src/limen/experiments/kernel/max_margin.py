@@ -161,7 +161,7 @@ class MaxMarginFlow(Experiment):
             best, scale = float(own.largest_margin), float(own.loss_constant)
             for loss, dashed in SHOWN_LOSSES:
                 flow = own.sel(loss=loss)
-                name = f"data set {seed}, {loss}" if colour == 0 or not dashed else ""
+                name = f"data set {seed}, {loss}"
                 margins.append(Line(far, (best - flow.flow_margin) * far, name, colour, dashed=dashed))
                 directions.append(Line(far, flow.flow_direction_error * far, "", colour, dashed=dashed))
                 losses.append(Line(far, flow.flow_time_times_loss / scale, "", colour, dashed=dashed))
@@ -175,7 +175,8 @@ class MaxMarginFlow(Experiment):
             for marks, constant in ((margins, own.margin_constant), (directions, own.direction_constant)):
                 if np.isfinite(constant):
                     late = far[far > 0.3 * far[-1]]
-                    marks.append(Line(late, np.full(late.size, float(constant)), colour=6, dashed=True))
+                    name = "" if any(mark.label == "limit" for mark in marks) else "limit"
+                    marks.append(Line(late, np.full(late.size, float(constant)), name, colour=6, dashed=True))
         losses.append(Threshold(r"$tL=\|\hat w\|^2$", y=1.0))
         label = r"$\log t$ of the time $t$ (logarithmic axis)"
         panels = (

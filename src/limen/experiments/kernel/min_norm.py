@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares
@@ -118,7 +118,7 @@ class MinNorm(Experiment):
             paths.append(Line(steps, line, name, colour))
         if simulation is not None:
             data = simulation.dataset
-            runs = f"$p={self.d}$, {len(simulation.seeds)} runs"
+            runs = f"$p={self.d}$, {counted(len(simulation.seeds), 'run')}"
             ends.append(Points(data.start.values, *mean_and_error(data.excess_mse.values), runs))
             ends.append(Points(data.start.values, *mean_and_error(data.squared_displacement.values), colour=1))
             at = thin(steps.size, 16)

@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.logistic_regression import draw_labelled_points
@@ -94,7 +94,7 @@ class Perceptron(Experiment):
             data = simulation.dataset
             drawn = LABELINGS * len(simulation.seeds)
             mean, error = mean_and_error(data.separable_fraction.values)
-            fraction.append(Points(data.ratio.values, mean, error, f"$d={self.d}$, {drawn} draws"))
+            fraction.append(Points(data.ratio.values, mean, error, f"$d={self.d}$, {counted(drawn, 'draw')}"))
             bounds = data.mistake_bound.values
             reach = np.array([0.8 * bounds.min(), 1.25 * bounds.max()])
         mistakes: list[Mark] = [Line(reach, reach, r"bound $(R/\gamma)^2$")]

@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -111,7 +111,7 @@ class RandomFeaturesPeak(Experiment):
             ]
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset[kind].values)
-                runs = f"$d={self.d}$, {len(simulation.seeds)} runs"
+                runs = f"$d={self.d}$, {counted(len(simulation.seeds), 'run')}"
                 for i in range(len(self.ridges)):
                     marks.append(Points(at, mean[:, i], error[:, i], "" if i else runs, i))
             marks.append(Threshold("$N=n$", x=self.samples / self.d))

@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.typeset import typeset
 from limen.problem import RandomFeatures
@@ -73,7 +73,7 @@ class RandomFeaturesFlow(Experiment):
             if simulation is not None:
                 at = thin(times.size)
                 mean, error = mean_and_error(simulation.dataset[name].values)
-                runs = f"$d={self.d}$, {len(simulation.seeds)} runs"
+                runs = f"$d={self.d}$, {counted(len(simulation.seeds), 'run')}"
                 marks.append(Points(times[at], mean[at], error[at], runs, colour))
             marks.append(Threshold(r"$t^*$", x=numbers["best_time"]))
             level = numbers["interpolation_excess_mse"]

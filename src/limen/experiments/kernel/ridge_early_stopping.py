@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.least_squares import draw_least_squares, spectral_errors
@@ -95,7 +95,7 @@ class RidgeEarlyStopping(Experiment):
                     # Every second point each, so that the two kinds do not hide one another.
                     at = thin(times.size)[colour::2]
                     mean, error = mean_and_error(simulation.dataset[f"{method}_{kind}"].values)
-                    runs = f"$p={self.d}$, {len(simulation.seeds)} runs" if colour == 0 else ""
+                    runs = f"$p={self.d}$, {counted(len(simulation.seeds), 'run')}" if colour == 0 else ""
                     marks.append(Points(times[at], mean[at], error[at], runs, colour))
             if kind == "excess_mse":
                 optimum = self.numbers(theory.dataset)

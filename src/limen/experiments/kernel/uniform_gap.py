@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.result import Findings, Result
 from limen.simulation.kernel.capacity import uniform_gaps
@@ -88,6 +88,7 @@ class UniformConvergence(Experiment):
         words = (r"$\sup(\hat R-R)$", r"$\sup(R-\hat R)$", r"$R-\hat R$ of least squares")
         gaps: list[Mark] = []
         overshoot: list[Mark] = []
+        highest, compared = 0.0, False
         for first, ratios in zip((True, False), (1.0 / away[::-1], away), strict=True):
             values = self._limits(ratios)
             gaps += [Line(ratios, values[:, i], word if first else "", i) for i, word in enumerate(words)]
@@ -96,11 +97,12 @@ class UniformConvergence(Experiment):
             inside = np.array(fits) <= self.radius**2
             share = np.where(inside & (values[:, 2] > 0.0), values[:, 1] / np.maximum(values[:, 2], 1e-300), np.nan)
             overshoot.append(Line(ratios, share, "theory" if first else "", 3))
+            highest, compared = max(highest, float(values.max())), compared or bool(np.isfinite(share).any())
         if simulation is not None:
             data = simulation.dataset
             x = data.ratio.values
             for i, name in enumerate(VARIABLES):
-                label = f"$d={self.d}$, {len(simulation.seeds)} runs" if i == 0 else ""
+                label = f"$d={self.d}$, {counted(len(simulation.seeds), 'run')}" if i == 0 else ""
                 gaps.append(Points(x, *mean_and_error(data[name].values), label, i))
             fits = [least_squares_gap(float(ratio), self.noise, self.signal).squared_norm for ratio in x]
             inside = np.array(fits) <= self.radius**2
@@ -111,18 +113,18 @@ class UniformConvergence(Experiment):
                 _, error = mean_and_error(share * (above / above.mean(axis=0) - fit / fit.mean(axis=0)))
                 overshoot.append(Points(x[inside], share[inside], error[inside], "runs", 3))
         limit = Threshold(r"$\gamma=1$", x=1.0)
-        top = 1.3 * float(self._limits(np.array([SHOWN])).max())
         label, shown = r"dimensions per sample $\gamma=d/n$", (1.0 / SHOWN, SHOWN)
+        panels = [
+            Panel(
+                label, "gap between risk and training error", [*gaps, limit], x_scale="log", y_scale="log",
+                x_range=shown, y_range=(0.03, 1.3 * highest),
+            )
+        ]  # fmt: skip
+        if compared:
+            words = r"overshoot $\sup(R-\hat R)/(R-\hat R)$"
+            panels.append(Panel(label, words, [*overshoot, limit], x_scale="log", x_range=shown))
         return Figure(
-            [
-                Panel(
-                    label, "gap between risk and training error", [*gaps, limit], x_scale="log", y_scale="log",
-                    x_range=shown, y_range=(0.03, top),
-                ),
-                Panel(
-                    label, r"overshoot $\sup(R-\hat R)/(R-\hat R)$", [*overshoot, limit], x_scale="log", x_range=shown
-                ),
-            ],
+            panels,
             title=rf"Uniform convergence on $\|\theta\|\leq{self.radius:g}$, $r={self.signal:g}$, "
             rf"$\sigma^2={self.noise:g}$",
         )  # fmt: skip

@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import AfterValidator, Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.labelled import with_variables
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
@@ -122,10 +122,10 @@ class CommitteeSGD(Experiment):
             at, runs = thin(times.size), len(simulation.seeds)
             for colour, name in enumerate(names):
                 mean, error = mean_and_error(simulation.dataset[name].values)
-                label = "" if colour else f"SGD, {runs} runs"
+                label = "" if colour else f"SGD, {counted(runs, 'run')}"
                 overlap_marks.append(Points(times[at], mean[at], error[at], label, colour))
             mean, error = mean_and_error(simulation.dataset.excess_risk.values)
-            risk_marks.append(Points(times[at], mean[at], error[at], f"SGD, {runs} runs"))
+            risk_marks.append(Points(times[at], mean[at], error[at], f"SGD, {counted(runs, 'run')}"))
         plateau = self._noise_plateau()
         if plateau > 0.0:
             risk_marks.append(Threshold(r"noise plateau, first order in $\gamma$", y=plateau))

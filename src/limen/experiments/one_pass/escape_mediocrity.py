@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.labelled import labelled
 from limen.problem.spec import InputError
@@ -182,7 +182,9 @@ class EscapeMediocrity(Experiment):
             times = np.sort(simulation.dataset.exit_time_of_runs.values.ravel())
             inside = np.linspace(0.9 * times[0], times[-1], 13)[1:-1]
             left = np.searchsorted(times, inside, side="right") / times.size
-            marks.append(Points(inside, left, np.sqrt(left * (1 - left) / times.size), f"chain, {times.size} runs", 0))
+            marks.append(
+                Points(inside, left, np.sqrt(left * (1 - left) / times.size), f"chain, {counted(times.size, 'run')}", 0)
+            )
         title = rf"$p={self.width}$, best rate"
         return Panel(r"time $t$ = samples $\times\,\gamma/(dp)$", "part of the runs that have left", marks, title)
 

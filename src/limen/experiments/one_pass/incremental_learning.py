@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.problem import InputError
@@ -107,7 +107,7 @@ class IncrementalLearning(Experiment):
             stairs.append(Line(times[1:], theory.dataset.excess_risk.sel(width=width)[1:], f"$m={width}$", colour))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.excess_risk.sel(width=width).values)
-                label = f"SGD, {len(simulation.seeds)} runs" if colour == 0 else ""
+                label = f"SGD, {counted(len(simulation.seeds), 'run')}" if colour == 0 else ""
                 stairs.append(Points(times[1::2], mean[1::2], error[1::2], label, colour))
         limit = theory.dataset.limit_risk
         stairs.append(Line(times[1:], limit[1:], r"$m=\infty$", len(self.sizes()), dashed=True))

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -153,7 +153,7 @@ class MeanFieldCommittee(Experiment):
                 marks.append(Line(times, found[name].mean("seed"), f"particles, $p={width}$", colour))
                 if simulation is not None:
                     mean, error = mean_and_error(simulation.dataset[name].sel(width=width).values)
-                    points = f"SGD, {len(simulation.seeds)} runs" if colour == 0 else ""
+                    points = f"SGD, {counted(len(simulation.seeds), 'run')}" if colour == 0 else ""
                     marks.append(Points(times[at], mean[at], error[at], points, colour))
             if name == "excess_risk":
                 limit = theory.dataset.limit_risk.mean("seed")

@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error, thin
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.gaussian.starts.start_weights import start_overlaps
 from limen.labelled import labelled
@@ -112,7 +112,7 @@ class PhaseRetrievalSGD(Experiment):
         ]
         if simulation is not None:
             mean, error = mean_and_error(simulation.dataset.excess_risk.values)
-            at, label = thin(times.size), f"SGD, {len(simulation.seeds) * self.runs} runs"
+            at, label = thin(times.size), f"SGD, {counted(len(simulation.seeds) * self.runs, 'run')}"
             risk_marks.append(Points(times[at], mean[at], error[at], label))
             squares, errors = mean_and_error((simulation.dataset.overlap.values[..., 0, 0]) ** 2)
             overlap_marks.append(Points(times[at], squares[at], errors[at], label))

@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error, thin
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, counted, mean_and_error, thin
 from limen.experiments.number import Number
 from limen.labelled import labelled
 from limen.result import Findings, Result
@@ -99,7 +99,7 @@ class SGDNoise(Experiment):
         spreads: list[Mark] = [Line(times, np.sqrt(self.d) * spread, "diffusion")]
         correlations: list[Mark] = [Line(times, data.overlap_correlation.values, "diffusion")]
         if simulation is not None:
-            at, label = thin(times.size), f"chain, {len(simulation.seeds) * self.runs} runs"
+            at, label = thin(times.size), f"chain, {counted(len(simulation.seeds) * self.runs, 'run')}"
             scales = (1.0, np.sqrt(self.d), 1.0)
             for panel, name, scale in zip((marks, spreads, correlations), VARIABLES, scales, strict=True):
                 values, error = mean_and_error(scale * simulation.dataset[name].values)

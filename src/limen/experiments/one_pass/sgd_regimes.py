@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Map, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number
 from limen.labelled import labelled
 from limen.problem import InputError, OnePassSGD, OverlapStart, TwoLayer, network, target
@@ -25,6 +25,7 @@ SHOWN = {0.4: 3, 0.0: 4, -0.2: 0}
 SCANNED, LARGER = 19, 100.0
 # The longest step of a run that still follows a flow, in the time t.
 LONGEST_STEP = 0.03
+LARGEST = 20_000
 CODES = {"no ode": 0.0, "noise dominated": 1.0, "saad-solla": 2.0, "gradient flow": 2.0}
 
 
@@ -62,15 +63,19 @@ class SGDRegimes(Experiment):
     advantage: float = Field(0.2, gt=0.0, le=0.9, description="initial overlap m₀ of every student with the teacher")
     horizon: float = Field(8.0, gt=0.0, le=1_000.0, description="last time T, in steps × γ/(dp)")
     mu: float = Field(0.0, ge=0.0, le=0.5, description="exponent μ of the batch, b = d^μ samples a step")
-    d: int = Field(400, ge=32, le=20_000, description="dimension of the inputs")
+    d: int = Field(400, ge=32, le=LARGEST, description="dimension of the inputs")
 
     @model_validator(mode="after")
     def _check(self) -> "SGDRegimes":
-        most = LONGEST_STEP * self.d ** (1.0 + COMPARED[0])
-        if self.batch() > max(1.0, most):
+        if self.batch() > _largest_batch(self.d):
+            # A batch is rounded: all below the next half is as good.
+            most = np.floor(1e3 * np.log(_largest_batch(self.d) + 0.49) / np.log(self.d)) / 1e3
+            dims = range(self.d, LARGEST + 1)
+            enough = next((d for d in dims if round(d**self.mu) <= _largest_batch(d)), None)
+            larger = "" if enough is None else f", or d = {enough}"
             raise InputError(
-                f"mu must give a batch of at most {most:.3g} at d = {self.d}, or steps are too long for a flow, got "
-                f"{self.batch()}: take a larger d."
+                f"mu must be at most {most:g} at d = {self.d}, or steps are too long for a flow, got {self.mu:g}: "
+                f"take a smaller mu{larger}."
             )
         return self
 
@@ -150,7 +155,7 @@ class SGDRegimes(Experiment):
         for total, colour in SHOWN.items():
             paths.append(Line(times, data.excess_risk.sel(total=total).values, f"${self._sum()}={total:g}$", colour))
         if simulation is not None:
-            label = f"SGD, {len(simulation.seeds)} runs"
+            label = f"SGD, {counted(len(simulation.seeds), 'run')}"
             mean, error = mean_and_error(simulation.dataset.excess_risk.values)
             last = np.concatenate(
                 [simulation.dataset.risk_beyond.values, simulation.dataset.excess_risk.values[..., -1]], axis=1
@@ -235,3 +240,8 @@ class SGDRegimes(Experiment):
             start=OverlapStart(np.full((self.width(), 1), self.advantage), gram=gram),
         )
         return overlap_chain.solve(problem, times, d=self.d, seed=seed)
+
+
+def _largest_batch(d: int) -> int:
+    """Samples a step with which the steps of the largest rate compared are short enough for a flow; at least one."""
+    return max(1, int(LONGEST_STEP * d ** (1.0 + COMPARED[0])))

@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.problem import InputError
 from limen.result import Findings, Result
@@ -127,7 +127,7 @@ class BBPTransition(Experiment):
             ]
             if simulation is not None:
                 data = simulation.dataset
-                runs = [f"$p={self.d}$, {len(simulation.seeds)} draws", "in the window (not compared)"]
+                runs = [f"$p={self.d}$, {counted(len(simulation.seeds), 'draw')}", "in the window (not compared)"]
                 for colour, place in enumerate(("", "_in_window")):
                     mean, error = mean_and_error(data[f"{name}{place}"].values)
                     at = data[f"spike{place}"].values

@@ -8,7 +8,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.result import Findings, Result
@@ -117,7 +117,7 @@ class MarchenkoPasturBulk(Experiment):
             counts, bins = np.histogram(
                 positive, np.geomspace(0.9 * max(low, positive.min()), 1.1 * edges[-1], BINS + 1)
             )
-            label = f"{len(simulation.seeds)} draws"
+            label = f"{counted(len(simulation.seeds), 'draw')}"
             density.append(Histogram(bins, counts / (spectrum.size * np.diff(np.log(bins))), label))
             mean, error = mean_and_error(simulation.dataset.distribution.values)
             distribution.append(Points(self.grid()[::2], mean[::2], error[::2], label))

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Histogram, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -60,7 +60,7 @@ class HessianSpectrum(Experiment):
     default_seeds: ClassVar[int] = 48
     compared: ClassVar[tuple[str, ...] | None] = ("eigenvalue", "unstable_share", "outlier", "alignment")
     quick: ClassVar[dict[str, object]] = {"d": 480, "times": (0, 3), "samples_per_dim": (4, 8)}
-    quick_seeds: ClassVar[int] = 96
+    quick_seeds: ClassVar[int] = 128
 
     target: str = Field(
         "4*tanh(z**2/4)", description="target with a hard direction: a name or a formula in z1, z2, ..."
@@ -240,7 +240,7 @@ class HessianSpectrum(Experiment):
         if simulation is not None:
             spectrum = simulation.dataset.spectrum.values[:, row, at]
             heights, edges = np.histogram(spectrum, BINS, density=True)
-            marks.append(Histogram(edges, heights, f"{len(spectrum)} runs"))
+            marks.append(Histogram(edges, heights, f"{counted(len(spectrum), 'run')}"))
             lowest = spectrum[:, 0]
             marks.append(Points(lowest, np.full(lowest.shape, 0.04 * top), label="smallest", colour=2))
         marks.append(Line(cell.place.values, cell.density.values, "theory", colour=1))

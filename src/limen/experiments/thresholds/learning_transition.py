@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from limen.comparison import Comparison, compare
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.number_list import NumberList
 from limen.experiments.typeset import typeset
@@ -170,7 +170,7 @@ class LearningTransition(Experiment):
             marks.append(Line(ratios, theory.dataset.success.values[i], f"$d={d}$", i, spots=True))
             if simulation is not None:
                 mean, error = mean_and_error(simulation.dataset.success.values[:, i])
-                runs = f"GD, {self._starts() * len(simulation.seeds)} runs" if i == 0 else ""
+                runs = f"GD, {counted(self._starts() * len(simulation.seeds), 'run')}" if i == 0 else ""
                 marks.append(Points(ratios, mean, error, runs, i))
         threshold = float(theory.dataset.algorithmic_threshold)
         if np.isfinite(threshold):

@@ -14,7 +14,8 @@ class PowerLawFeatures(Spec):
     on $B$ fresh samples a step (Paquette, Paquette, Xiao & Pennington 2024). Time counts steps; a step costs $dB$.
 
     `features` is $d$, `ambient` $v>d$, `rate` $\gamma$, a number or a formula in `t`, the steps done before
-    (`"0.2/(1 + t)**0.3"`), `batch` $B$. The risk stays finite for rates up to about $2/(\sum_jj^{-2\alpha}+B+1)$.
+    (`"0.2/(1 + t)**0.3"`), `batch` $B$. The risk stays finite for rates up to about $2/(\sum_jj^{-2\alpha}+B+1)$,
+    less for few features.
     """
 
     alpha: float = Field(gt=0.0, le=5.0, description="decay of the inputs")

@@ -4,9 +4,9 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from limen.problem.files.places import file_path
 from limen.problem.files.template import FAMILIES, IN_PYTHON, spec_kinds
 from limen.problem.formula import FormulaError
 from limen.problem.own_functions import OwnFunction
@@ -32,7 +32,7 @@ def load_problem(path: str | os.PathLike[str]) -> Spec:
 
 def read_problem_file(path: str | os.PathLike[str]) -> ProblemFile:
     """The problem of a file and its settings for runs."""
-    path = Path(path)
+    path = file_path(path)
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path.name} is no problem file: it has more than {LARGEST_FILE:,} bytes.")
@@ -111,7 +111,7 @@ class _Reader:
         said = str(error)
         if isinstance(error, FormulaError):
             at = next((key for key, value in values.items() if value == error.formula), None)
-            said = f"formula {error.shown!r}: {error.what}."
+            said = f"formula {error.shown!r}: {error.what}{'' if error.what.endswith('?') else '.'}"
             return self.complaint((*path, at) if at else path, said, inside=error.column)
         named = [*error.place, *re.findall(r"[A-Za-z_]\w*", said)[:1]]
         at = next((key for key in named if key in values), None)

@@ -40,6 +40,21 @@ FAMILIES: tuple[type[Spec], ...] = (
     TwoLayer, Ridge, RandomFeatures, PowerLawFeatures, SingleIndex, OnlinePCA, BinaryMixture, SpikedTensor, XorMixture,
     GaussianMixture, SelfAttention, MultiIndex,
 )  # fmt: skip
+# What each is, in plain words: a file is read where mathematics is not set.
+IN_WORDS: dict[type[Spec], str] = {
+    TwoLayer: "A two-layer network learns a target that depends on a few directions of its inputs, plus noise.",
+    Ridge: "Least squares on noisy data, trained by gradient flow with weight decay.",
+    RandomFeatures: "The second layer of a network with random first layer, trained by gradient flow.",
+    PowerLawFeatures: "Random features of inputs whose variances fall as a power, learnt from fresh samples.",
+    SingleIndex: "A teacher with one direction, learnt on the sphere by one-pass SGD.",
+    OnlinePCA: "The leading direction of noisy samples, learnt from a fresh one at each step.",
+    BinaryMixture: "The mean direction of two clouds of opposite means, learnt from a fresh sample at each step.",
+    SpikedTensor: "A direction hidden in a noisy tensor, learnt from a fresh tensor at each step.",
+    XorMixture: "Four clouds in the pattern of XOR, learnt by a small network from a fresh sample at each step.",
+    GaussianMixture: "Classes that are clouds, learnt by logistic regression from a fresh sample at each step.",
+    SelfAttention: "Tokens on a sphere, moved by self-attention layer after layer.",
+    MultiIndex: "A teacher with several directions, learnt by as many from a fresh sample at each step.",
+}
 # Fields that are given in Python alone.
 IN_PYTHON = {"own": "a Python function", "rows": "rows of data"}
 # Names that may take the place of a formula, said beside the fields that hold one.
@@ -52,7 +67,8 @@ NAMES = {
 
 def problem_text(problem: Spec, run: dict[str, Any] | None = None) -> str:
     """A problem as the text of a problem file; `run` are the settings of its last table."""
-    lines = [f"# {_first_sentence(type(problem))}", f'type = "{type(problem).__name__}"', *_fields(problem, "")]
+    words = IN_WORDS.get(type(problem)) or _first_sentence(type(problem))
+    lines = [f"# {words}", f'type = "{type(problem).__name__}"', *_fields(problem, "")]
     settings = {"times": None, "d": None, "seeds": None, "theory": None, "simulator": None} | (run or {})
     lines += ["", "# How long, how large, how often; the command line's own options come first.", "[run]"]
     lines += [

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from limen.gaussian.eigenspaces import coordinate_variances
 from limen.gaussian.starts.block_starts import spectral_weights
 from limen.gaussian.starts.start_weights import start_weights
+from limen.labelled import with_coordinates, with_variables
 from limen.problem import GradientDescent, InputError, TwoLayer
 from limen.problem.algorithms import Descent, Entrywise, beyond_plain, plain_units
 from limen.result import Findings
@@ -155,8 +156,9 @@ def training_findings(
     d = setting.sample.x.shape[1]
     n = setting.sample.x.shape[0] if setting.counts is None else round(float(setting.counts.sum()))
     dataset = training_dataset(problem, record.observables, times, seed, d, record.fields)
-    dataset = dataset.assign_coords(step=("time", times.astype(np.int64))).assign_attrs(n=n)
-    dataset["train_loss"] = (("seed", "time"), np.asarray(record.train_loss, dtype=float)[None])
+    dataset = with_coordinates(dataset, {"step": ("time", times.astype(np.int64))}).assign_attrs(n=n)
+    train_loss = np.asarray(record.train_loss, dtype=float)[None]
+    dataset = with_variables(dataset, {"train_loss": (("seed", "time"), train_loss)})
     status = f"{what} on n = {n} samples in d = {d}."
     if isinstance(problem.algorithm, Entrywise):
         status = f"{status[:-1]}; {plain_units(problem.algorithm, d)}."
@@ -164,8 +166,8 @@ def training_findings(
         status = f"{status[:-1]}; two-time correlations left out (too many times and neurons: take fewer times)."
     else:
         dims = ("seed", "time", "time2", "neuron", "neuron2")
-        dataset["correlation"] = (dims, two_time_correlation(record.path)[None])
-        dataset = dataset.assign_coords(time2=times)
+        dataset = with_variables(dataset, {"correlation": (dims, two_time_correlation(record.path)[None])})
+        dataset = with_coordinates(dataset, {"time2": times})
     finite = stayed_finite(dataset)
     if not finite:
         status = diverged(d)

@@ -3,6 +3,7 @@
 import numpy as np
 import xarray as xr
 
+from limen.labelled import labelled, with_coordinates, with_variables
 from limen.problem import GradientFlow, InputError, TwoLayer
 from limen.problem.decays import check_decay_until
 from limen.problem.groups import neuron_groups
@@ -65,7 +66,7 @@ def group_dataset(
     groups = neuron_groups(problem)
     count, width, d = path.first.shape
     latent_last = np.swapaxes(groups.means(np.swapaxes(overlap, 1, 2)), 1, 2)
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "train_loss": (("seed", "time"), path.risk[None]),
             "test_loss": (("seed", "time"), test_loss[None]),
@@ -78,11 +79,12 @@ def group_dataset(
     )
     if not getattr(problem.algorithm, "spherical", True):
         own = groups.means(np.diagonal(gram, axis1=1, axis2=2))
-        dataset["own_gram"] = (("seed", "time", "group"), own[None])
+        dataset = with_variables(dataset, {"own_gram": (("seed", "time", "group"), own[None])})
     if count**2 <= MOST_CORRELATIONS:
         flat = path.first.reshape(count, width * d)
-        dataset["correlation"] = (("seed", "time", "time2"), (flat @ flat.T / width)[None])
-        dataset = dataset.assign_coords(time2=times)
+        correlation = (flat @ flat.T / width)[None]
+        dataset = with_variables(dataset, {"correlation": (("seed", "time", "time2"), correlation)})
+        dataset = with_coordinates(dataset, {"time2": times})
     return dataset
 
 

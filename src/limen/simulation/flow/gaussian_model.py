@@ -7,6 +7,7 @@ import numpy as np
 
 from limen.gaussian.hermite import hermite_coefficients
 from limen.gaussian.starts.start_weights import start_weights
+from limen.labelled import with_coordinates
 from limen.machine.memory import check_memory
 from limen.method import Method
 from limen.precision import in_double
@@ -195,7 +196,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, tolerance: fl
     overlap, gram = path.first[:, :, : problem.target.latents], path.first @ np.swapaxes(path.first, 1, 2)
     dataset = group_dataset(problem, times, seed, path, test, overlap, gram).assign_attrs(n=n)
     if problem.counts_steps:
-        dataset = dataset.assign_coords(step=("time", times.astype(np.int64)))
+        dataset = with_coordinates(dataset, {"step": ("time", times.astype(np.int64))})
     status, statistics = flow_outcome(path, f"{what} of the Gaussian model of n = {n} samples in d = {d}.")
     return Findings(dataset, path.finished, status, statistics)
 

@@ -13,6 +13,7 @@ from limen.gaussian.eigenspaces import block_sizes, coordinate_variances
 from limen.gaussian.keys import stream_key
 from limen.gaussian.starts.block_starts import spectral_weights
 from limen.gaussian.starts.start_weights import start_weights
+from limen.labelled import with_coordinates
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import OnePassSGD, SphericalSGD, Target, TwoLayer
@@ -117,7 +118,7 @@ def solve(problem: TwoLayer, times: np.ndarray, d: int, seed: int, keep: str = "
     )
     make = training_dataset if blocks is None else block_dataset
     dataset = make(problem, observables, times, seed, d)
-    dataset = dataset.assign_coords(step=("time", steps), samples=("time", steps * batch))
+    dataset = with_coordinates(dataset, {"step": ("time", steps), "samples": ("time", steps * batch)})
     if kept:
         dataset = with_weights(dataset, path, frame)
     finite = stayed_finite(dataset)

@@ -19,6 +19,7 @@ import xarray as xr
 
 from limen.gaussian.keys import stream_keys
 from limen.gaussian.starts.start_weights import start_overlaps
+from limen.labelled import labelled, with_coordinates
 from limen.method import Method, answers
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, SphericalSGD, TwoLayer
@@ -113,7 +114,7 @@ def solve_together(problem: TwoLayer, times: np.ndarray, d: int, seeds: Sequence
     )
     recorded = advance_chain(functions, rates, overlap, gram, second, d, steps, seeds)
     dataset = runs_dataset(problem, Observables(*recorded), times, seeds, d)
-    return _judged(dataset.assign_coords(step=("time", steps), samples=("time", steps * batch)), d)
+    return _judged(with_coordinates(dataset, {"step": ("time", steps), "samples": ("time", steps * batch)}), d)
 
 
 def _judged(dataset: xr.Dataset, d: int) -> Findings:
@@ -190,7 +191,7 @@ def chain(
         seeds,
     )
     aligned, grams, seconds = recorded
-    dataset = xr.Dataset(
+    dataset = labelled(
         {
             "overlap": (("seed", "time", "neuron", "latent"), aligned @ factor.T),
             "gram": (("seed", "time", "neuron", "neuron2"), grams),

@@ -33,7 +33,7 @@ from limen.theory.descent.path_responses import BLOCK, PathResponses
 
 # A gradient with a smaller new part than this is numerically within the span of those before.
 NEW_DIRECTION = 1e-9
-# Weights this many times longer than at the start have diverged.
+# Weights whose square is this many times the start's, or one where that is smaller, have diverged.
 DIVERGED = 1e6
 
 
@@ -152,7 +152,7 @@ def causal_pass(
         response[t + 1] = np.einsum("a,asij->sij", variances.fractions * scale, new_response)
         if network.train_second_layer:
             second_layer[t + 1] = second_layer[t] - eta * now.second_layer_gradient
-        if not np.sum(new**2) < DIVERGED * np.sum(coefficients[0] ** 2):
+        if not np.sum(new**2) < DIVERGED * max(np.sum(coefficients[0] ** 2), 1.0):
             diverged = t + 1
             for array in (coefficients, fields, second_layer, train_loss, response):
                 array[t + 1 :] = np.nan

@@ -24,7 +24,7 @@ orthonormalised path vectors $b$ of $\ell(0),F(0)V_*,F(1)V_*,\dots$ may be given
 them out evenly.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -140,14 +140,14 @@ def conditioned_pass(
     pinned: bool,
     watch: Callable[[int, Snapshot], None] | None = None,
     penalty: Callable[[int], tuple[np.ndarray, float]] | None = None,
-    fresh: bool = True,
+    fresh: Collection[int] | None = None,
 ) -> Runs:
     r"""Steps 0..`steps` from the coefficients `start` (B, m, k+m) of target and start.
 
     `pinned` keeps overlaps with `points.hard` where they start, as in the limit $d\to\infty$ from zero: there the noise
     of the paths would grow exponentially. `watch` is shown every step. `penalty` gives for a step a matrix $\Lambda$
-    over the neurons and a number $\lambda$: $\Lambda\theta$ and $\lambda a$ are added to the gradients. Without
-    `fresh` the losses on fresh inputs are left out (NaN).
+    over the neurons and a number $\lambda$: $\Lambda\theta$ and $\lambda a$ are added to the gradients. `fresh` are the
+    steps at which losses on fresh inputs are wanted, all by default; elsewhere they are NaN.
     """
     algorithm, network = problem.algorithm, problem.network
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
@@ -166,11 +166,12 @@ def conditioned_pass(
     pushes = None if decisive is None else np.empty((*decisive.shape, paths), np.float32)
     pushed = 0
     diverged = np.full(count, -1)
+    along_hard = (points.hard.T.astype(np.float32) @ latent) ** 2
 
     for t in range(steps + 1):
         now, active = coefficients[:, t], given + known
         field = now[..., :active].astype(np.float32) @ normals[:, :active]
-        if fresh:
+        if fresh is None or t in fresh:
             labels = (points.labels, points.clean_labels)
             fresh_loss[:, t] = fresh_losses(network, problem.loss, field, *labels, outer.at(t))
         if known:
@@ -194,7 +195,7 @@ def conditioned_pass(
         gradient[..., :active] = force @ normals[:, :active].transpose(0, 2, 1) / paths
         if points.hard.size:
             along = gradient[..., :k] @ points.hard
-            square = force**2 @ ((points.hard.T @ latent) ** 2).transpose(0, 2, 1) / paths
+            square = force**2 @ along_hard.transpose(0, 2, 1) / paths
             stray[:, t] = along / np.sqrt(np.maximum(square - along**2, 1e-30))
             if pinned:
                 gradient[..., :k] -= along @ points.hard.T
@@ -216,8 +217,12 @@ def conditioned_pass(
         new, velocity = move.apply(numbers, sizes[t], shrink, t, now, gradient, velocity)
         if algorithm.spherical:
             new = new * (np.asarray(problem.start_lengths)[:, None] / np.linalg.norm(new, axis=2, keepdims=True))
-        weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
-        pull, shift = ((part @ weights[..., None])[..., 0] / paths for part in (found.second_layer_pull, found.force))
+        pull = shift = np.zeros((count, m))
+        if outer.moves:
+            weights = np.ones((count, paths), np.float32) if batches is None else batches.expected[:, t]
+            pull, shift = (
+                (part @ weights[..., None])[..., 0] / paths for part in (found.second_layer_pull, found.force)
+            )
         outer.advance(t, sizes[t], pull + second_decay * outer.at(t)[0], shift)
         length = np.einsum("bic,bic->b", new, new)
         lost = ~(length < DIVERGED * np.maximum(np.einsum("bic,bic->b", *2 * (coefficients[:, 0],)), 1.0))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from limen.checks import power_of_two
+from limen.checks import integer, power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
 from limen.machine.memory import check_memory
@@ -71,8 +71,7 @@ def solve(problem: TwoLayer, times: Any, paths: int | None = None, scrambles: in
     reason = refuses(problem)
     if reason is not None:
         raise InputError(f"entrywise does not apply: {reason}")
-    if scrambles < 1:
-        raise InputError(f"scrambles must be at least 1, got {scrambles}.")
+    scrambles, seed = integer("scrambles", scrambles, 1), integer("seed", seed, 0)
     assert isinstance(problem.algorithm, Descent) and problem.samples_per_dim is not None
     if problem.samples_per_dim < FEWEST_SAMPLES:
         raise InputError(

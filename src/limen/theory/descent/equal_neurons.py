@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from limen.checks import power_of_two
+from limen.checks import integer, power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.gaussian.sobol import sobol_normals
 from limen.labelled import labelled
@@ -105,8 +105,7 @@ def solve_decaying(
     problem: TwoLayer, times: Any, paths: int | None, scrambles: int, seed: int, decays: Decays | None
 ) -> Findings:
     """`solve`, with decays of the two layers that may change from step to step in place of the algorithm's own."""
-    if scrambles < 2:
-        raise InputError(f"scrambles must be at least 2, got {scrambles}.")
+    scrambles, seed = integer("scrambles", scrambles, 2), integer("seed", seed, 0)
     grid = time_grid(times, counts_steps=True)
     steps, groups, width = int(grid[-1]), groups_of(problem), problem.network.width
     assert isinstance(groups, Groups)

@@ -8,7 +8,7 @@ without growth, and means are off by $O(1/d)$. One run of the theory is one trai
 simulation of the same seed, its $\omega$ its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,12 +79,12 @@ def runs(
     if problem.inputs.unlike_isotropic() is not None:
         raise InputError(f"d does not apply: {problem.inputs.unlike_isotropic()}")
     quality = enough_paths(problem, steps, dimension, paths, seed)
-    side = side_by_side(problem, steps, quality.paths)
+    side, asked = side_by_side(problem, steps, quality.paths), set(grid.astype(int).tolist())
     decisive = _decisive(problem, steps, dimension, len(rows), even_sets, seed) if even_sets and steps else None
 
     def of(part: slice) -> Runs:
         some = None if decisive is None else decisive[part]
-        return run_rows(problem, steps, dimension, quality.paths, rows[part], seed, some)
+        return run_rows(problem, steps, dimension, quality.paths, rows[part], seed, some, asked)
 
     found = [of(slice(i, i + side)) for i in range(0, len(rows), side)]
     dataset = observed(found, problem.target.latents, grid, rows).assign_attrs(d=dimension)
@@ -108,15 +108,18 @@ def run_rows(
     rows: Sequence[int],
     seed: int,
     decisive: np.ndarray | None = None,
+    fresh: Collection[int] = (),
 ) -> Runs:
     """Trainings at dimension d side by side: the starts of the simulations of seeds `rows`, samples of their own.
 
     `decisive` (rows, c): standard normals in place of drawn ones; for the overlaps of random starts, neuron by neuron,
-    then the first of those samples' luck.
+    then the first of those samples' luck. `fresh`: the steps at which losses on fresh inputs are wanted.
     """
     algorithm = problem.algorithm
     assert isinstance(algorithm, GradientDescent) and problem.samples_per_dim is not None
-    starts = [start_overlaps(problem, d, row) for row in rows]
+    # Pilots are one row again and again.
+    own = {row: start_overlaps(problem, d, row) for row in set(rows)}
+    starts = [own[row] for row in rows]
     if decisive is not None:
         given, decisive = np.split(decisive, [_start_normals(problem)], axis=1)
         starts = [
@@ -130,7 +133,7 @@ def run_rows(
     batches = draw_batches(algorithm, steps, paths, randoms)
     points = draw_points(problem, problem.network.width * steps, paths, [100_003 * seed + row for row in rows])
     leading = None if decisive is None else decisive.astype(np.float32) / size
-    return conditioned_pass(problem, points, start, steps, Sampling(luck, batches, leading), pinned=False)
+    return conditioned_pass(problem, points, start, steps, Sampling(luck, batches, leading), pinned=False, fresh=fresh)
 
 
 def _decisive(problem: TwoLayer, steps: int, d: int, rows: int, sets: int, seed: int) -> np.ndarray:
@@ -209,8 +212,15 @@ def draw_points(problem: TwoLayer, directions: int, paths: int, seeds: Sequence[
         raise InputError(f"paths must be at least four times width x steps = {given + directions}, got {paths}.")
     normals = np.empty((len(seeds), given + (0 if when_met else directions), paths), np.float32)
     labels, clean_labels = np.empty((2, len(seeds), paths), np.float32)
-    columns = [sobol_columns(paths // pairs, k + 2 + m + directions, seed) for seed in seeds]
-    for i, drawn in enumerate(columns):
+    scrambles = {seed: sobol_columns(paths // pairs, k + 2 + m + directions, seed) for seed in set(seeds)}
+    columns = [scrambles[seed] for seed in seeds]
+    drawn_at: dict[int, int] = {}
+    for i, (seed, drawn) in enumerate(zip(seeds, columns, strict=True)):
+        same = drawn_at.setdefault(seed, i)
+        if same < i:
+            for array in (normals, labels, clean_labels):
+                array[i] = array[same]
+            continue
         first = whitened(drawn(0, k + 2 + m))
         latent, own = first[:, :k], np.tile(first[:, k : k + 2], (pairs, 1))
         if pairs == 2:
@@ -276,7 +286,8 @@ def _stray(problem: TwoLayer, steps: int, paths: int, seeds: Sequence[int]) -> f
     start = np.tile(np.concatenate([np.zeros((m, k)), norm * np.eye(m)], axis=1), (1, 1, 1))
     squares = []
     for one in seeds:
-        found = conditioned_pass(problem, draw_points(problem, m * steps, paths, [one]), start, steps, Sampling(), True)
+        points = draw_points(problem, m * steps, paths, [one])
+        found = conditioned_pass(problem, points, start, steps, Sampling(), True, fresh=())
         squares.append(float(np.mean(found.stray[0, : found.diverged[0] if found.diverged[0] >= 0 else steps] ** 2)))
         if squares[0] < EVEN**2:
             break

@@ -46,6 +46,11 @@ class OuterWeights:
         width = self.bias.shape[-1]
         self._memory = {name: np.zeros((move.memories, *runs, width)) for name in self._trained}
 
+    @property
+    def moves(self) -> bool:
+        """Whether any of them is trained: else nobody asks for their gradients."""
+        return any(self._trained.values())
+
     def at(self, t: int) -> tuple[np.ndarray, np.ndarray]:
         """Second layer and biases after `t` steps, shape (..., m)."""
         return self.second_layer[..., t, :], self.bias[..., t, :]

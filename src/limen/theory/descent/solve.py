@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
-from limen.checks import power_of_two
+from limen.checks import integer, number, power_of_two
 from limen.gaussian.keys import numpy_generators
 from limen.labelled import labelled
 from limen.link import hard_subspace
@@ -141,10 +141,8 @@ def solve(
         raise InputError("seeds need d, the dimension at which runs differ.")
     grid = time_grid(times, counts_steps=True)
     steps, spectrum = int(grid[-1]), problem.inputs.spectrum
-    scrambles = 5 if scrambles is None else scrambles
-    if scrambles < 1:
-        raise InputError(f"scrambles must be at least 1, got {scrambles}.")
-    tolerance = TOLERANCE if tolerance is None else tolerance
+    scrambles, seed = 5 if scrambles is None else integer("scrambles", scrambles, 1), integer("seed", seed, 0)
+    tolerance = TOLERANCE if tolerance is None else number("tolerance", tolerance)
     if not 1e-6 <= tolerance <= 1.0:
         raise InputError(f"tolerance must be between 1e-6 and 1, got {tolerance}.")
     sets = range(1000 * seed, 1000 * seed + scrambles)
@@ -283,7 +281,7 @@ def conditioned_set(
     start = start_coefficients(problem, given)[None]
     pinned = pinned_directions(problem).shape[1] > 0
     own = points.again(given, directions)
-    return conditioned_pass(problem, own, start, steps, sampling, pinned, penalty=penalty, fresh=False).row(0)
+    return conditioned_pass(problem, own, start, steps, sampling, pinned, penalty=penalty, fresh=()).row(0)
 
 
 def run_observables(problem: TwoLayer, found: Run, grid: np.ndarray) -> dict[str, Any]:

@@ -74,7 +74,9 @@ def pair_means(
     known, size = (np.asarray(part) for part in _means(function, reach, width, kinks, few))
     for finer in WIDTHS[1:]:
         new, size = (np.asarray(part) for part in _means(function, reach, finer, kinks, few))
-        change = float(np.max(np.abs(new - known) / np.where(size > 0, size, 1.0)))
+        # What diverges may be too large for a number: the change is then NaN, and no width is taken for fine enough.
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = float(np.max(np.abs(new - known) / np.where(size > 0, size, 1.0)))
         if change <= accuracy:
             break
         width, known = finer, new

@@ -11,7 +11,7 @@ import numpy as np
 
 from limen.gaussian.functions import ScalarFunction
 from limen.theory.fresh_inputs.field_pairs import PairMean
-from limen.theory.fresh_inputs.hermite_rule import REACH, hermite_rule
+from limen.theory.fresh_inputs.hermite_rule import REACH, halves_rule, hermite_rule
 
 # Numbers held at once.
 MOST_ENTRIES = 1 << 22
@@ -47,18 +47,26 @@ def mean_square(
 
 @np.errstate(over="ignore", invalid="ignore")
 def products_with_link(
-    link: ScalarFunction, function: ScalarFunction, size: np.ndarray, bias: np.ndarray, correlation: np.ndarray
+    link: ScalarFunction,
+    function: ScalarFunction,
+    size: np.ndarray,
+    bias: np.ndarray,
+    correlation: np.ndarray,
+    bent: bool = False,
 ) -> tuple[PairMean, np.ndarray]:
     r"""$E[h(z)\,\sigma(s\,G+b)]$, $E\,zG=\rho$, with the bound of its error, and $(E h^2\,E\sigma^2)^{1/2}$ beside it.
 
+    `bent`: the function has a kink at 0 and no bias. Its own series is long, but that of a smooth link ends the sum.
+
     All of the shape (time, m) of `size` $s$, `bias` $b$ and `correlation` $\rho$.
     """
-    labels, label_power, label_left = (part[0, 0] for part in _expanded(link, np.ones((1, 1)), np.zeros((1, 1))))
+    rule, one = halves_rule() if bent else hermite_rule(), np.ones((1, 1))
+    labels, label_power, label_left = (part[0, 0] for part in _expanded(link, one, 0.0 * one))
     value, error, scale = (np.zeros(size.shape) for _ in range(3))
-    together = max(1, MOST_ENTRIES // (size.shape[1] * len(hermite_rule()[0])))
+    together = max(1, MOST_ENTRIES // (size.shape[1] * len(rule[0])))
     for part in (slice(begin, begin + together) for begin in range(0, len(size), together)):
         rho = np.clip(correlation[part], -1.0, 1.0)
-        coefficients, power, left = _expanded(function, size[part], bias[part])
+        coefficients, power, left = _expanded(function, size[part], bias[part], rule)
         value[part] = np.polynomial.polynomial.polyval(rho, np.moveaxis(coefficients * labels, 2, 0), tensor=False)
         error[part] = np.abs(rho) ** labels.size * np.sqrt(label_left * left)
         scale[part] = np.sqrt(label_power * power)
@@ -66,10 +74,13 @@ def products_with_link(
 
 
 def _expanded(
-    function: ScalarFunction, size: np.ndarray, bias: np.ndarray
+    function: ScalarFunction,
+    size: np.ndarray,
+    bias: np.ndarray,
+    rule: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Hermite coefficients (time, m, N + 1) of fields of this size and shift, mean square and its part left out."""
-    nodes, transform = hermite_rule()
+    nodes, transform = rule or hermite_rule()
     answers = function.values(size[..., None] * nodes + bias[..., None])
     coefficients = answers @ transform
     power = answers**2 @ transform[:, 0]

@@ -148,13 +148,18 @@ def _label_means(problem: TwoLayer, overlap: np.ndarray, gram: np.ndarray, bias:
 
 
 def _single_means(problem: TwoLayer, overlap: np.ndarray, size: np.ndarray, bias: np.ndarray) -> PairMean:
-    r"""$E[h\,\sigma_j]$ of a link of one coordinate; all of shape (time, m). By series where both functions are smooth,
-    elsewhere by panels between the kinks."""
+    r"""$E[h\,\sigma_j]$ of a link of one coordinate; all of shape (time, m).
+
+    By series where the link is smooth and the neuron is, or has one kink at 0 and no bias; elsewhere by panels between
+    the kinks.
+    """
     target, activation = problem.target, problem.network.activation
     link, neuron = shape_of(target), shape_of(activation)
     value, error, rest = np.empty(size.shape), np.empty(size.shape), np.ones(len(size), dtype=bool)
-    if _expandable(link) and _expandable(neuron):
-        found, scale = products_with_link(as_function(target), as_function(activation), size, bias, overlap / size)
+    bent = neuron.kinks == (0.0,) and not bias.any()
+    if _expandable(link) and (_expandable(neuron) or bent):
+        functions = as_function(target), as_function(activation)
+        found, scale = products_with_link(*functions, size, bias, overlap / size, bent)
         rest = ~(found.error <= SERIES_TAIL * scale).all(axis=1)
         value, error = found.value, found.error
     if rest.any():
@@ -182,7 +187,9 @@ def _pair_power(problem: TwoLayer, gram: np.ndarray, second_layer: np.ndarray, b
     function = as_function(network.activation)
     first, second = np.triu_indices(m)
     multiple = np.where(first == second, 1.0, 2.0) / m**2
-    weights = multiple * second_layer[:, first] * second_layer[:, second]
+    # A loss too large for a number is infinite, and its status says so.
+    with np.errstate(over="ignore"):
+        weights = multiple * second_layer[:, first] * second_layer[:, second]
     variance = np.einsum("tjj->tj", gram)
     closed = function.kind in ("relu", "abs") or function.erf_scale is not None or function.series is not None
     if closed and not bias.any():

@@ -5,6 +5,8 @@ $\Delta Q_{ij}=H_i\lambda_j+H_j\lambda_i+\frac\gamma{pB}H_iH_j$, $\Delta a_i=\ep
 of the same order as the others: it changes the norms, and on the sphere everything.
 """
 
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -23,7 +25,7 @@ from limen.theory.one_pass.committee import (
 from limen.theory.one_pass.overlap_equations.integration import Motion
 from limen.theory.one_pass.overlap_equations.right_hand_side import projected
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_rule
+from limen.theory.one_pass.populations.frozen_points import POINTS, enough_points, frozen_points, product_rule
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
 # Squared increments of z^2 have degree 12 in the fields and, for every activation, 4 in the label noise.
@@ -52,8 +54,10 @@ def committee_increments(
 
 
 def problem_increments(problem: TwoLayer, points: int = POINTS) -> SampledPopulation:
-    """`committee_increments` of a problem; frozen points unless its target is a committee of the same activation."""
+    """`committee_increments` of a problem; frozen points, at least so many, unless its target is a committee of the
+    same activation."""
     network, target = problem.network, problem.target
+    points = enough_points(network.width + target.latents + 2, points)
     sampled = sampled_problem(network.activation, network.per_neuron("bias"), target, problem.loss, points)
     if problem.loss != SQUARE:
         return sampled
@@ -64,6 +68,14 @@ def problem_increments(problem: TwoLayer, points: int = POINTS) -> SampledPopula
         return sampled
     # For square loss label noise is averaged by hand elsewhere; increments need it as a coordinate.
     return _replaced(sampled, *frozen_points(fields + int(target.uses_inner_noise) + 1, points), True)
+
+
+class Steps(NamedTuple):
+    """Draws (draw, n) of what chance adds to the packed overlaps and Gram matrix, and what whole steps add to their
+    mean beyond the slope of the limit (n,), both in units of the step."""
+
+    noise: Any
+    shift: Any
 
 
 def increment_covariance(sampled: SampledPopulation, overlaps: Overlaps, motion: Motion, t: jax.Array) -> jax.Array:
@@ -82,6 +94,61 @@ def increment_covariance(sampled: SampledPopulation, overlaps: Overlaps, motion:
     flat = jnp.concatenate([flat, increments.second_layer])
     centred = flat - (flat @ sampled.weights)[:, None]
     return (centred * sampled.weights) @ centred.T
+
+
+def whole_steps(
+    sampled: SampledPopulation,
+    overlaps: Overlaps,
+    motion: Motion,
+    t: jax.Array,
+    inverse_d: jax.Array,
+    normals: jax.Array,
+) -> Steps:
+    r"""What steps at finite $d$ do beside the slope of the limit, second layer apart; `normals` (draw, points).
+
+    Exact for one sample a step but for the length of a sample beside the $n=k+p$ directions of neurons and target,
+    $|x|^2=d-n+\sum_a^nx_a^2$; of batches the products of different samples, smaller by $B/d$, are left out. On the
+    sphere neurons are put back after a whole step: that tames the rare large pushes
+    which, where residual times slope grows fast, are most of the variance at $d$ of some hundreds. A normal vector of
+    the increments' covariance is their sum over the points with $\sqrt{w_n}\,\xi_n$: cost and memory of matrix products
+    over the points, at any width.
+    """
+    p, n, weights = overlaps.second_layer.size, sum(overlaps.overlap.shape), sampled.weights
+    sample = sampled.sample(overlaps)
+    push, own, latents = sample.slopes * sample.residual, sample.fields[:p], sample.fields[p:]
+    push = overlaps.second_layer[:, None] * push
+    length = 1.0 + inverse_d * (jnp.sum(sampled.points[:n] ** 2, axis=0) - n)
+    speed = motion.noise(t)
+
+    def limit(given: jax.Array) -> Overlaps:
+        """The sum over the points, with these weights, of the increments as d grows."""
+        inward = (push * given) @ own.T
+        return Overlaps(
+            inward + inward.T + speed * (push * given) @ push.T, (push * given) @ latents.T, overlaps.second_layer
+        )
+
+    def whole(given: jax.Array) -> jax.Array:
+        """The same of whole steps at this d."""
+        shrink, step = jnp.ones_like(push), speed * inverse_d
+        if motion.spherical:
+            growth = 2.0 * push * own + speed * length * push**2
+            shrink = 1.0 / jnp.sqrt(1.0 + step * growth / jnp.diagonal(overlaps.gram)[:, None])
+        moved = push * shrink * given
+        inward = moved @ (own * shrink).T
+        gram = inward + inward.T + speed * (moved * length) @ (push * shrink).T
+        overlap = moved @ latents.T
+        if motion.spherical:
+            less = shrink - 1.0
+            single = less @ given
+            gram += overlaps.gram * ((less * given) @ less.T + single[:, None] + single) / step
+            overlap += overlaps.overlap * single[:, None] / step
+        return jnp.concatenate([overlap.ravel(), gram.ravel()])
+
+    mean, slope = whole(weights), limit(weights)
+    slope = projected(overlaps, slope) if motion.spherical else slope
+    chances = jnp.sqrt(weights) * normals
+    noise = jax.lax.map(lambda one: whole(one) - mean * one.sum(), chances)
+    return Steps(noise, mean - jnp.concatenate([slope.overlap.ravel(), slope.gram.ravel()]))
 
 
 def _with_rule(

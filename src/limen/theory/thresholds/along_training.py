@@ -67,7 +67,7 @@ def _fields(problem: TwoLayer, steps: np.ndarray, paths: int, seed: int) -> Path
             fields[step], second[step] = now.field[0].T.astype(float), now.second_layer[0]
 
     start = start_coefficients(problem, k + m)[None]
-    end = conditioned_pass(problem, points, start, last, Sampling(), True, watch).row(0).diverged
+    end = conditioned_pass(problem, points, start, last, Sampling(), True, watch, fresh=()).row(0).diverged
     kept = {step for step in fields if end is None or step < end}
     fields, second = ({step: part[step] for step in kept} for part in (fields, second))
     return PathFields(fields, second, points.labels[0].astype(float), hard.astype(float))

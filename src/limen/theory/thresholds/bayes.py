@@ -53,6 +53,8 @@ def bayes_overlap(target: Any, samples_per_dim: float) -> BayesOverlap:
 
     Source: Barbier, Krzakala, Macris, Miolane & Zdeborová 2019; Aubin et al. 2018 and Troiani et al. 2024 (several).
     """
+    if not isinstance(samples_per_dim, (int, float, np.number)):
+        raise InputError(f"samples_per_dim must be one number, got {samples_per_dim!r}.")
     if not (np.isfinite(samples_per_dim) and samples_per_dim > 0):
         raise InputError(f"samples_per_dim must be positive, got {samples_per_dim}.")
     checked = checked_target(target)

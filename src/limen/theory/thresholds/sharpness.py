@@ -105,7 +105,8 @@ def _set(problem: TwoLayer, grid: np.ndarray, paths: int, seed: int, count: int)
 
     start = start_coefficients(problem, problem.target.latents + network.width)[None]
     pinned = pinned_directions(problem).shape[1] > 0
-    runs, at = conditioned_pass(problem, points, start, steps, Sampling(), pinned, watch), grid.astype(int)
+    runs = conditioned_pass(problem, points, start, steps, Sampling(), pinned, watch, fresh=())
+    at = grid.astype(int)
     return {
         "sharpness": values[:, 0],
         "eigenvalue": values,

@@ -138,7 +138,7 @@ class BenignOverfitting(Experiment):
             found = self._risks(name, fine.tolist())
             risks.append(Line(fine, [risk.test for risk in found], name, colour))
             if name != RUINOUS:
-                label = r"$\sigma^2(k^*/n+n/R_{k^*})$" if not colour else ""
+                label = f"the same, {name}" if colour else r"$\sigma^2(k^*/n+n/R_{k^*})$"
                 risks.append(Line(fine, [risk.estimate for risk in found], label, colour, dashed=True))
         if simulation is not None:
             runs = simulation.dataset
@@ -152,8 +152,8 @@ class BenignOverfitting(Experiment):
             found = effective_ranks(self.eigenvalues(name, self.samples))
             shown = np.arange(min(found.tail_rank.size, self.samples))
             ranks.append(Line(shown, found.tail_rank[shown] / self.samples, f"$r_k/n$, {name}", colour))
-            label = f"$R_k/n$, {name}" if not colour else ""
-            ranks.append(Line(shown, found.spread_rank[shown] / self.samples, label, colour, dashed=True))
+            spread = found.spread_rank[shown] / self.samples
+            ranks.append(Line(shown, spread, f"$R_k/n$, {name}", colour, dashed=True))
         ranks.append(Threshold("$r_k=n$", y=1.0))
         return Figure(
             [

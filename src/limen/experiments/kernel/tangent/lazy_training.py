@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field, model_validator
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.typeset import typeset
 from limen.gaussian.functions import as_function
@@ -186,7 +186,7 @@ class LazyTraining(Experiment):
         label = r"scale $\alpha$ of the output"
         title = f"Lazy training: {typeset(self.activation)}, $m={self.width}$, $n={self.samples}$, $d={self.d}$"
         if simulation is not None:
-            title += f", {len(simulation.seeds)} runs"
+            title += f", {counted(len(simulation.seeds), 'run')}"
         return Figure(
             [
                 Panel(label, r"distance $\sup_t\|\theta_t-\theta_0\|$", distance, x_scale="log", y_scale="log"),

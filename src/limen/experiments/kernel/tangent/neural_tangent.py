@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, Threshold, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.typeset import typeset
 from limen.gaussian.functions import as_function
@@ -111,7 +111,7 @@ class NeuralTangent(Experiment):
         line: list[Mark] = [Line(sizes / self.d, self._kernel_line(sizes), r"kernel, $N=\infty$")]
         if simulation is not None:
             data = simulation.dataset
-            runs = f"$d={self.d}$, {len(simulation.seeds)} runs"
+            runs = f"$d={self.d}$, {counted(len(simulation.seeds), 'run')}"
             low, middle, high = np.quantile(data.few_neurons_excess_mse.values, (0.25, 0.5, 0.75), axis=0)
             mean, error = mean_and_error(data.excess_mse.values)
             train = np.median(data.few_neurons_train_mse.values, axis=0)

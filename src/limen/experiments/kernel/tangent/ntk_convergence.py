@@ -7,7 +7,7 @@ import xarray as xr
 from pydantic import Field
 
 from limen.experiments.experiment import Experiment
-from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, mean_and_error
+from limen.experiments.figure import Band, Figure, Line, Mark, Panel, Points, counted, mean_and_error
 from limen.experiments.number import Number, over_seeds
 from limen.experiments.typeset import typeset
 from limen.result import Findings, Result
@@ -102,7 +102,7 @@ class NTKConvergence(Experiment):
             kernel.append(Points(angles, mean, error, f"mean of {len(simulation.seeds)}, $m={widths[-1]}$"))
             size, spread = mean_and_error(data.relative_deviation.values)
             guide = size[-1] * np.sqrt(widths[-1] / widths)
-            fall.append(Points(widths, size, spread, f"{len(simulation.seeds)} networks"))
+            fall.append(Points(widths, size, spread, f"{counted(len(simulation.seeds), 'network')}"))
         else:
             guide = 1.0 / np.sqrt(widths)
         fall.append(Line(widths, guide, r"slope $-\frac{1}{2}$", dashed=True))

@@ -17,7 +17,8 @@ from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
 from limen.theory.cubic_spline import spline_values
 from limen.theory.descent import equal_neurons
-from limen.theory.flow.solve import check_decays
+from limen.theory.flow import solve as gaussian
+from limen.theory.flow.exact.small_steps import followed_until, of_the_model
 
 CITATIONS = ("montanari2026", "celentano2021", "montanari2025")
 FEWEST_STEPS, MOST_STEPS = 16, 400
@@ -44,7 +45,8 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     `*_spread`: the sets' own error and the change at the last extrapolation.
 
     Args:
-        tolerance: largest error, in parts of a variable's size; beyond it `ok` is False.
+        tolerance: largest error, in parts of a variable's size; beyond it, and where steps are too many, the answer is
+            that of the Gaussian model, and the status says so; where that does not apply, `ok` is False.
 
     Cost: that of `equal-neurons` for $N,2N,4N$ steps, $N=2\alpha T$ or 16, whatever the width: seconds.
     Sources: Montanari & Wang 2026; Montanari & Urbani 2025 for the setting.
@@ -54,13 +56,12 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
         raise InputError(f"small steps of equal neurons do not apply: {reason}")
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
     grid, width = time_grid(times, counts_steps=False), problem.network.width
-    last = float(grid[-1])
-    check_decays(problem, last)
+    last = followed_until(grid)
+    gaussian.check_decays(problem, last)
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / width)))
     if 4 * steps > MOST_STEPS:
-        raise InputError(
-            f"times must end earlier: {4 * steps} steps would be taken to t = {last:g}, at most {MOST_STEPS} can be."
-        )
+        why = f"the exact theory would take {4 * steps} steps to t = {last:g}, at most {MOST_STEPS}"
+        return of_the_model(problem, grid, why)
     runs = [_run(problem, grid, steps << level) for level in range(3)]
     broken = next((run for run in runs if not run.ok), None)
     variables, worst = _extrapolated([run.dataset for run in runs])
@@ -71,6 +72,8 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
     dataset = labelled(variables, coords=coords)
     status = f"descent of equal neurons in up to {4 * steps} steps, extrapolated; error {worst:.1e}."
     statistics = {"steps": 4.0 * steps, "error": worst}
+    if not (broken is None and worst <= tolerance) and gaussian.refuses(problem) is None:
+        return of_the_model(problem, grid, f"the exact theory has an error of {worst:.1e} there")
     if broken is not None:
         return Findings(dataset, False, broken.status, statistics)
     if not worst <= tolerance:
@@ -81,7 +84,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.03) -> Findings:
 def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
     """Descent in so many steps, read off at the times asked for, by groups of neurons that start alike."""
     assert isinstance(problem.algorithm, GradientFlow) and problem.samples_per_dim is not None
-    last = float(grid[-1])
+    last = followed_until(grid)
     rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=problem.algorithm.spherical)
     regularization = problem.algorithm.regularization(1)
 

@@ -77,10 +77,11 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     grid = time_grid(times, counts_steps=False)
     gaussian.check_decays(problem, float(grid[-1]))
     assert problem.samples_per_dim is not None and isinstance(problem.algorithm, GradientFlow)
-    m, last = problem.network.width, float(grid[-1])
+    m, last = problem.network.width, followed_until(grid)
     steps = max(FEWEST_STEPS, int(np.ceil(2.0 * problem.samples_per_dim * last / m)))
     if 4 * steps * m > MOST_DIRECTIONS:
-        return _of_the_model(problem, grid, 4 * steps)
+        why = f"the exact theory would take {4 * steps} steps of {m} neurons, at most {MOST_DIRECTIONS} together"
+        return of_the_model(problem, grid, why)
     paths = PATHS
     found, error = _extrapolated(_runs(problem, grid, steps, paths))
     while not error.worst <= tolerance:
@@ -129,6 +130,11 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     return Findings(dataset, True, status + ".", statistics)
 
 
+def followed_until(grid: np.ndarray) -> float:
+    """The time to which steps are taken; where the start alone is asked for, to any, for a step must have a length."""
+    return float(grid[-1]) or 1.0
+
+
 def _runs(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int) -> list[list[Trajectory]]:
     """Descent in `steps`, twice and four times as many, each with every set of paths."""
     most, sets = 4 * steps * problem.network.width, range(SETS)
@@ -140,7 +146,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int, paths: int, seed: int,
     """Descent in so many steps, read off at the times asked for."""
     flow = problem.algorithm
     assert problem.samples_per_dim is not None and isinstance(flow, GradientFlow)
-    last, k = float(grid[-1]), problem.target.latents
+    last, k = followed_until(grid), problem.target.latents
     rule = GradientDescent(problem.samples_per_dim * last / steps, spherical=flow.spherical)
     regularization = flow.regularization(problem.network.width)
 
@@ -202,15 +208,13 @@ def _model_gap(problem: TwoLayer, grid: np.ndarray, test: np.ndarray) -> float |
     return float(np.max(np.abs(model.dataset.test_loss.values - test))) / span if model.ok else None
 
 
-def _of_the_model(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
+def of_the_model(problem: TwoLayer, grid: np.ndarray, why: str) -> Findings:
+    """The answer of the Gaussian model, which the status calls a model, with the reason why it is not the exact one."""
     reason = gaussian.refuses(problem)
     if reason is not None:
-        raise InputError(
-            f"times must end earlier: the exact theory would take {steps} steps of {problem.network.width} neurons (at "
-            f"most {MOST_DIRECTIONS} together), and the Gaussian model does not apply: {reason}"
-        )
+        raise InputError(f"times must end earlier: {why}, and the Gaussian model does not apply: {reason}")
     found = gaussian.solve(problem, grid)
-    status = f"Gaussian model, a model of the network (the exact theory would take {steps} steps): {found.status}"
+    status = f"Gaussian model, a model of the network ({why}): {found.status}"
     return Findings(found.dataset, found.ok, status, found.statistics)
 
 

@@ -5,31 +5,41 @@ the mean over samples obeys exactly
 $$\rho_j\leftarrow\big(1-2\gamma B\lambda_j+\gamma^2B(B+1)\lambda_j^2\big)\rho_j+\gamma^2B\lambda_j^2(P+\Delta),\qquad
 P=\sum_j\rho_j.$$
 Averages over $W$ replace eigenvalues by the deterministic equivalent
-$(K-z)^{-1}\simeq-\frac1z(1+mD)^{-1}$, $\frac1m=-z+\frac1d\sum_j\frac{D_j}{1+mD_j}$. A contour around the spectrum, an
-ellipse in $\log z$, turns it into complex nodes with weights that obey the same recursion; the trapezoid rule on it
-converges exponentially. Zero eigenvalues carry what $d$ features cannot hold: $\sum_j\frac{D_jb_j^2}{1+m_0D_j}$ with
-$\sum_j\frac{m_0D_j}{1+m_0D_j}=d$. (Paquette, Paquette, Xiao & Pennington 2024.)
+$(K-z)^{-1}\simeq-\frac1z(1+mD)^{-1}$, $\frac1m=-z+\frac1d\sum_j\frac{D_j}{1+mD_j}$. A contour around the spectrum
+turns it into complex nodes with weights that obey the same recursion; the trapezoid rule on it converges exponentially.
+The factor of a step is $1-\frac{4B}{B+1}p(1-p)$ with $p=z/z_s$, $z_s=\frac2{\gamma(B+1)}$: at most 1 in modulus in the
+disc between 0 and $z_s$, which is $|\arg\frac z{z_s-z}|\le\frac\pi2$. So the contour is an ellipse in
+$\log\frac z{z_s-z}$ with the edges of the spectrum as foci: no step amplifies a node. Zero eigenvalues carry what $d$
+features cannot hold: $\sum_j\frac{D_jb_j^2}{1+m_0D_j}$ with $\sum_j\frac{m_0D_j}{1+m_0D_j}=d$. (Paquette, Paquette,
+Xiao & Pennington 2024.)
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import gammaincinv
 
 from limen.problem.rates import RateSchedule, is_schedule, rate_values
 
 HEAD = 2000  # leading eigenvalues kept one by one
 BINS = 3000  # of the rest
-ANGLE = 0.6  # half opening of the contour in the argument of z
-# Nodes per unit of the logarithm of the spectrum's range: errors fall exponentially in it, to about 1e-8 here.
-NODES = 10
+# Half opening of the contour in the argument of z / (z_s - z): midway between the spectrum and the disc of stability.
+ANGLE = np.pi / 4
+# Nodes per unit of the logarithm of the spectrum's range: errors fall as exp(-pi times it), to about 1e-11 here.
+NODES = 8
+SETTLED = 1e-8  # last step of Newton's method, whose error is about its square
+# A spectrum that reaches beyond the disc of stability is passed at this relative distance.
+CLEARANCE = 1e-6
 # Steps are taken one by one at first, then in strides of this part of their number, risk linear inside a stride.
 STRIDE = 0.03
 # Points of a stride at which a schedule is looked at.
 PROBES = 65
 # A risk this many times that of the start is taken as divergence.
 LARGEST_GROWTH = 1e6
+# Negative risks to this part of that of the start are rounding.
+ROUNDING = 1e-12
 
 
 class Nodes(NamedTuple):
@@ -48,6 +58,19 @@ class Population(NamedTuple):
     values: np.ndarray
     counts: np.ndarray
     energies: np.ndarray
+
+
+def stretched(spectrum: Population, features: int, part: float) -> Population:
+    r"""A population whose leading eigenvalue stands for draws as large as only a `part` of them.
+
+    Rows have $|W_j|^2=\chi^2_d/d$. What the first exceeds 1 by in a `part` of the draws, times $\sqrt{\sum_jD_j^2}$,
+    the scatter of all of $\sum_jD_j|W_j|^2$ in that unit, is put on $D_1$, where it does most harm. The target's
+    energies do not change.
+    """
+    values = spectrum.values.copy()
+    longer = gammaincinv(0.5 * features, 1.0 - part) / (0.5 * features) - 1.0
+    values[0] += longer * np.sqrt(spectrum.counts @ spectrum.values**2)
+    return spectrum._replace(values=values)
 
 
 def population(alpha: float, beta: float, ambient: int) -> Population:
@@ -71,26 +94,34 @@ def population(alpha: float, beta: float, ambient: int) -> Population:
     )
 
 
-def equivalent_nodes(alpha: float, beta: float, ambient: int, features: int, density: int = NODES) -> Nodes:
-    """Nodes of the deterministic equivalent, `density` of them per unit of the logarithm of the spectrum's range: no
-    draw, cost independent of `ambient` beyond 5000."""
-    D, multiplicity, energies = spectrum = population(alpha, beta, ambient)
-    low, high = _edges(spectrum, features)
-    centre, reach = 0.5 * (np.log(high) + np.log(low)), 0.5 * (np.log(high) - np.log(low))
+def equivalent_nodes(spectrum: Population, features: int, stable: float = np.inf, density: int = NODES) -> Nodes:
+    r"""Nodes of the deterministic equivalent: no draw, cost of at most 5000 eigenvalues a node.
+
+    `stable` is $z_s=\frac2{\gamma(B+1)}$ of the largest rate, below which the contour has to stay; `density` nodes
+    stand on each unit of the range of $\log\frac z{z_s-z}$.
+    """
+    D, multiplicity, energies = spectrum
+    low, high, edge = _edges(spectrum, features)
+    bound = max(stable, high * (1.0 + CLEARANCE))
+    ends = np.log([low, high]) - np.log1p([-low / bound, -high / bound])
+    centre, reach = 0.5 * (ends[0] + ends[1]), np.hypot(0.5 * (ends[1] - ends[0]), ANGLE)
     count = int(np.ceil(2.0 * density * reach))
     phase = (np.arange(count) + 0.5) * np.pi / count
-    z = np.exp(centre + reach * np.cos(phase) + 1j * ANGLE * np.sin(phase))
-    slope = z * (-reach * np.sin(phase) + 1j * ANGLE * np.cos(phase)) * (np.pi / count)
-    companion = _companion(z, spectrum, features)
+    mapped = np.exp(centre + reach * np.cos(phase) + 1j * ANGLE * np.sin(phase))
+    z = mapped / (1.0 + mapped / bound)
+    slope = z / (1.0 + mapped / bound) * (-reach * np.sin(phase) + 1j * ANGLE * np.cos(phase)) * (np.pi / count)
+    end = float(np.exp(centre + reach) / (1.0 + np.exp(centre + reach) / bound))
+    x: Any = brentq(lambda x: _preimage(-1.0 / x, spectrum, features) - end, edge, end)
+    companion = _companion(z, spectrum, features, float(x))
     resolvent = 1.0 / (1.0 + companion[:, None] * D)
     # Twice the upper half of the contour; real parts are taken at the end.
     weight = slope / (z * 1j * np.pi)
-    log_scale = brentq(
+    log_scale: Any = brentq(
         lambda log: float((multiplicity * D * np.exp(log) / (1.0 + D * np.exp(log))).sum()) - features,
         -np.log(D[0]) - 10.0,
         -np.log(D[-1]) + np.log(features) + 40.0,
     )
-    floor = float((energies / (1.0 + np.exp(float(log_scale)) * D)).sum())  # pyright: ignore[reportArgumentType]
+    floor = float((energies / (1.0 + np.exp(log_scale) * D)).sum())
     return Nodes(z, weight * (resolvent @ energies), weight * (resolvent @ multiplicity), floor)
 
 
@@ -98,7 +129,8 @@ def drawn_nodes(weighted: np.ndarray, target: np.ndarray) -> Nodes:
     r"""Eigenvalues and energies of one draw, $D^{1/2}W$ (v, d) and $D^{1/2}b$ (v,)."""
     left, singular, _ = np.linalg.svd(weighted, full_matrices=False)
     energies = (left.T @ target) ** 2
-    return Nodes(singular**2, energies, np.ones_like(singular), float(target @ target - energies.sum()))
+    floor = float(np.sum((target - left @ (left.T @ target)) ** 2))
+    return Nodes(singular**2, energies, np.ones_like(singular), floor)
 
 
 def mean_risk(nodes: Nodes, rate: float | RateSchedule, batch: int, noise: float, steps: np.ndarray) -> np.ndarray:
@@ -110,7 +142,8 @@ def mean_risk(nodes: Nodes, rate: float | RateSchedule, batch: int, noise: float
     z = nodes.z
 
     def logarithm(gamma: float) -> np.ndarray:
-        return np.log1p(-(2 * gamma * batch * z - gamma**2 * batch * (batch + 1) * z**2))
+        x = gamma * z
+        return np.log1p(-batch * (2.0 - (batch + 1) * x) * x)
 
     def rest(gamma: float) -> np.ndarray:
         return gamma * z * nodes.counts / (2 - gamma * (batch + 1) * z)
@@ -127,6 +160,7 @@ def volterra_risk(nodes: Nodes, rate: float | RateSchedule, batch: int, noise: f
     )
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def _advance(
     nodes: Nodes,
     rate: float | RateSchedule,
@@ -138,7 +172,8 @@ def _advance(
     r"""Risk at `steps` of $\rho\leftarrow e^{l(\gamma)}\rho+(1-e^{l(\gamma)})\,r(\gamma)(P+\Delta)$, with $l$ the
     `logarithm` of the factor of one step and $r(P+\Delta)$ where $\rho$ would come to `rest`.
 
-    Inside a stride $l$ is its mean by Simpson's rule, and $r(P+\Delta)$ is linear.
+    Inside a stride $l$ is its mean by Simpson's rule, and $r(P+\Delta)$ is linear. Infinite from where it diverges on,
+    also by an overflow.
     """
     strides = _strides(steps, rate)
     begins, lengths = strides.T
@@ -163,11 +198,31 @@ def _advance(
         pushed = toward * late
         risk = (float(np.real(base).sum()) + nodes.floor) / (1.0 - float(np.real(pushed).sum()))
         state = base + pushed * risk
-        if not 0.0 <= risk < LARGEST_GROWTH * start:
+        if not -ROUNDING * start <= risk < LARGEST_GROWTH * start:
             return np.append(found, np.full(len(steps) - len(found), np.inf))
+        risk = max(risk, nodes.floor)
         if begun + stride in wanted:
             found.append(risk)
     return np.asarray(found)
+
+
+def largest_rate_drawn(nodes: Nodes, batch: int) -> float:
+    r"""The rate from which on the risk of one draw grows: $\sum_j\frac{\gamma\lambda_j}{2-\gamma(B+1)\lambda_j}=1$."""
+    own, trace = batch + 1.0, float(nodes.z.sum())
+    top = float(nodes.z.max())
+
+    def excess(stable: float) -> float:
+        return float((nodes.z / (stable - nodes.z)).sum()) - own
+
+    stable: Any = brentq(excess, top * (1.0 + 0.99 / own), top + 1.01 * trace / own)
+    return 2.0 / (own * float(stable))
+
+
+def largest_used(rate: float | RateSchedule, steps: np.ndarray) -> float:
+    """The largest rate that the recursion takes up to the last of `steps`."""
+    begins, lengths = _strides(steps, rate).T
+    looked_at = np.concatenate([[0.0], begins, begins + 0.5 * (lengths - 1), begins + lengths])
+    return float(rate_values(rate, looked_at).max())
 
 
 def _strides(steps: np.ndarray, rate: float | RateSchedule) -> np.ndarray:
@@ -190,35 +245,73 @@ def _strides(steps: np.ndarray, rate: float | RateSchedule) -> np.ndarray:
     return np.stack([starts, np.diff(starts, append=done)], axis=1)
 
 
-def largest_rate(alpha: float, beta: float, ambient: int, batch: int) -> float:
-    r"""About the largest rate with a finite risk: $\gamma(\mathrm{tr}\,D+(B+1)D_1)=2$."""
-    values, counts, _ = population(alpha, beta, ambient)
-    return 2.0 / (float(values @ counts) + (batch + 1) * float(values[0]))
+def stable_edge(rate: float, batch: int) -> float:
+    r"""$z_s=\frac2{\gamma(B+1)}$: eigenvalues below contract."""
+    return 2.0 / (rate * (batch + 1))
 
 
-def _edges(spectrum: Population, features: int) -> tuple[float, float]:
-    """Points on the real axis between 0 and the spectrum, and above it."""
+def largest_rate(spectrum: Population, features: int, batch: int) -> float:
+    r"""The rate from which on the risk of the deterministic equivalent grows: $\sum_j\frac{\gamma\lambda_j}
+    {2-\gamma(B+1)\lambda_j}=1$ over its spectrum, or its edge comes to $z_s=\frac2{\gamma(B+1)}$.
+
+    With $m(z_s)=-\frac1x$ the sum is $\frac1{B+1}\sum_j\frac{D_j}{x-D_j}$.
+    """
     D, multiplicity, _ = spectrum
-    scales = np.geomspace(1e-3 / D[0], max(1e3 * features / D[0], 1e6 / D[-1]), 400)
-    heights = np.array([float((multiplicity * D / (1.0 + s * D)).sum()) / features - 1.0 / s for s in scales])
-    left = float(heights.max())
-    high = 4.0 * D[0] * (1.0 + float(multiplicity @ D) / features / D[0])
-    return 0.3 * left, high
+    own, trace = batch + 1.0, float(multiplicity @ D)
+
+    def excess(x: float) -> float:
+        return float((multiplicity * D / (x - D)).sum()) - own
+
+    x: Any = brentq(excess, D[0] * (1.0 + 0.99 / own), D[0] + 1.01 * trace / own)
+    return 2.0 / (own * _preimage(-1.0 / max(float(x), _edges(spectrum, features)[2]), spectrum, features))
 
 
-def _companion(z: np.ndarray, spectrum: Population, features: int) -> np.ndarray:
-    """$m(z)$ along the contour by Newton's method, each node started from its neighbour."""
+def _edges(spectrum: Population, features: int) -> tuple[float, float, float]:
+    r"""Edges of the spectrum, where $\frac{dz}{dm}=0$, which is $\sum_j\big(\frac{mD_j}{1+mD_j}\big)^2=d$ with $m>0$ at
+    the left and $m=-\frac1x<0$ at the right; and $x$."""
     D, multiplicity, _ = spectrum
-    found, m = np.empty(z.size, complex), -1.0 / z[0]
+
+    def left(log: float) -> float:
+        share = 1.0 / (1.0 + np.exp(-log) / D)
+        return float(multiplicity @ share**2) - features
+
+    def right(x: float) -> float:
+        return float((multiplicity * (D / (x - D)) ** 2).sum()) - features
+
+    log: Any = brentq(left, -np.log(D[0]) - 10.0, -np.log(D[-1]) + np.log(features) + 40.0)
+    top, all_of_them = 1.0 / np.sqrt(features), np.sqrt(float(multiplicity @ D**2) / features) / D[0]
+    x: Any = brentq(right, D[0] * (1.0 + 0.99 * top), D[0] * (1.0 + 1.01 * all_of_them))
+    return _preimage(np.exp(log), spectrum, features), _preimage(-1.0 / x, spectrum, features), float(x)
+
+
+def _preimage(m: float, spectrum: Population, features: int) -> float:
+    r"""$z$ that has this $m$."""
+    D, multiplicity, _ = spectrum
+    return (float((multiplicity * m * D / (1.0 + m * D)).sum()) / features - 1.0) / m
+
+
+def _companion(z: np.ndarray, spectrum: Population, features: int, x: float) -> np.ndarray:
+    r"""$m(z)$ along the upper half of the contour by Newton's method in $\log m$, from $-\frac1x$ at its right end on.
+
+    Each node starts from what the last two say. Above the real axis only one solution has $\mathrm{Im}\,m>0$.
+    """
+    D, multiplicity, _ = spectrum
+    logs, guess = np.empty(z.size, complex), -np.log(x) + 1j * np.pi
     for place, point in enumerate(z):
         for _ in range(200):
-            share = D / (1.0 + m * D)
-            mean, slope = (multiplicity * share).sum() / features, -(multiplicity * share**2).sum() / features
-            step = (m * (mean - point) - 1.0) / (mean - point + m * slope)
-            m = m - step
-            if abs(step) < 1e-13 * abs(m):
+            m = np.exp(guess)
+            part = 1.0 / (1.0 + m * D)
+            weighted = multiplicity * part
+            gap = m * (weighted @ D) - features * (1.0 + m * point)
+            step = gap / (m * ((weighted * part) @ D) - features * m * point)
+            guess = guess - step
+            if abs(step) < SETTLED:
                 break
         else:
             raise ArithmeticError("the deterministic equivalent did not converge.")
-        found[place] = m
-    return found
+        logs[place] = guess
+        guess = 2.0 * guess - logs[place - 1] if place else guess
+    companion = np.exp(logs)
+    if not (np.imag(companion) > 0.0).all():
+        raise ArithmeticError("the deterministic equivalent left its branch.")
+    return companion

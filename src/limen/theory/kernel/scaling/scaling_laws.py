@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import zeta
 
 from limen.problem.spec import InputError
-from limen.theory.kernel.scaling.power_law import equivalent_nodes, mean_risk, population
+from limen.theory.kernel.scaling.power_law import equivalent_nodes, mean_risk, population, stable_edge
 
 # Steps beyond this cannot be counted by whole numbers.
 MOST_STEPS = 8e18
@@ -161,8 +161,8 @@ def _mean_risks(
         steps = np.floor(budget / (d * batch))
         own = (steps >= 1) & (steps < MOST_STEPS)
         if own.any():
-            nodes = equivalent_nodes(alpha, beta, ambient, d)
             gamma = rate / float(spectrum.values @ spectrum.counts) / batch
+            nodes = equivalent_nodes(spectrum, d, stable_edge(gamma, batch))
             different, back = np.unique(steps[own].astype(np.int64), return_inverse=True)
             risks[place, own] = mean_risk(nodes, gamma, batch, 0.0, different)[back]
     return risks

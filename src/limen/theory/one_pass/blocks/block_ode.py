@@ -2,6 +2,7 @@ r"""One-pass SGD on inputs of several variances as a theory of `TwoLayer`, for a
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from limen.theory.one_pass.overlap_equations.integration import Motion, Path
 from limen.theory.one_pass.overlap_equations.overlap_flow import CITATIONS, checked_tolerance, flow_findings, solver_of
 from limen.theory.one_pass.overlap_equations.overlap_ode import (
     momentum_of,
+    noise_of_rows,
     other_points,
     population_of,
     problem_motion,
@@ -46,7 +48,7 @@ def solve(
     d: int | None = None,
     seeds: Sequence[int] = (),
     tolerance: float | None = None,
-    points: int = POINTS,
+    points: int | None = None,
 ) -> Findings:
     r"""Overlaps, Gram matrix, second layer and risk as $d\to\infty$ at fixed spectrum (see `block_overlaps`).
 
@@ -57,7 +59,7 @@ def solve(
     if momentum_of(problem):
         found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
         return replace(found, dataset=found.dataset.assign_coords(time=times))
-    population, _ = population_of(problem, points)
+    population, _ = population_of(problem, points or POINTS)
     motion = problem_motion(problem, times)
     if d is not None and len(seeds):
         starts = [block_start(problem, d, seed) for seed in seeds]
@@ -72,20 +74,32 @@ def solve(
         jnp.tile(second, (len(starts), 1)),
     )
     spectrum = problem_spectrum(problem)
-    tolerance = checked_tolerance(tolerance, problem.network.activation)
     sampled = isinstance(population, SampledPopulation)
+    noisy, caveat = noise_of_rows(problem) if d is not None else (False, {})
+    if d is not None and noisy:
+        # Here: it stands on parts that most problems do without.
+        from limen.theory.one_pass.blocks.noisy_block_rows import noisy_block_rows
+        from limen.theory.one_pass.overlap_equations import noisy_rows
+
+        rules = noisy_rows.row_points(problem, points, seeds) if sampled else None
+        fine = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
+        path, part = noisy_block_rows(problem, population, spectrum, stacked, motion, times, d, seeds, fine, rules)
+        paths = range(noisy_rows.PATHS * len(seeds))
+        found = _findings(problem, path, times, population, spectrum, motion, paths, {"d": d})
+        return noisy_rows.row_means(found, seeds, part)
+    fine = checked_tolerance(tolerance, problem.network.activation)
 
     def along(population: Population) -> Findings:
-        rules = seed_rules(problem, points, seeds) if sampled and len(seeds) else None
+        rules = seed_rules(problem, points or POINTS, seeds) if sampled and len(seeds) else None
         path = integrate_blocks(
-            population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(tolerance), solver_of(motion), rules
+            population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(fine), solver_of(motion), rules
         )
-        return _findings(problem, path, times, population, spectrum, motion, seeds, d)
+        return _findings(problem, path, times, population, spectrum, motion, seeds, {"d": d, **caveat})
 
     found = along(population)
     if not isinstance(population, SampledPopulation) or len(seeds) or not found.ok:
         return found
-    other = other_points(problem, population, points)
+    other = other_points(problem, population, points or POINTS)
     return found if other is None else with_spread(found, along(other))
 
 
@@ -97,7 +111,7 @@ def _findings(
     spectrum: Spectrum,
     motion: Motion,
     seeds: Sequence[int],
-    d: int | None,
+    attributes: dict[str, Any],
 ) -> Findings:
     """What the paths show, one row per seed, or one path without any."""
     if not len(seeds):
@@ -114,7 +128,7 @@ def _findings(
         motion,
         lead=lead[0] if lead else None,
         labels=seeds,
-        attributes={"d": d} if lead else None,
+        attributes=attributes if lead else None,
         last=None if lead else jax.tree.map(lambda part: part[-1], fields),
     )
     dims = (*lead, "time", "block", "neuron")

@@ -134,25 +134,37 @@ def integrate_blocks(
     rules: Rules | None,
 ) -> BlockPath:
     """Paths at `times` over a leading axis of the starts and, where given, of rules, one after another."""
-    _, blocks, p, k = starts.overlap.shape
 
     def one(parts: tuple[BlockOverlaps, jax.Array | None]) -> BlockPath:
         start, taken = parts
         own = population if rules is None or taken is None else rules.of(population, taken)
-
-        def field(t, vector):
-            state = unpack_blocks(vector, blocks, p, k)
-            return pack_blocks(block_slope(own, spectrum, motion, state, t))
-
-        def size(vector):
-            state = unpack_blocks(vector, blocks, p, k)
-            return jnp.einsum("bii->", state.gram) + jnp.sum(state.second_layer**2)
-
-        vector = pack_blocks(start)
-        bound = LARGEST_GROWTH * (1.0 + k + size(vector))
-        vectors, outcome = trajectory(field, size, bound, vector, times, tolerance, solver)
-        states = unpack_blocks(vectors, blocks, p, k)
+        states, outcome = follow_blocks(own, spectrum, start, motion, times, tolerance, solver)
         excess, test = jax.lax.map(lambda state: own.losses(state.weighted(spectrum.variances)), states)
         return BlockPath(states, excess, test, outcome)
 
     return jax.lax.map(one, (starts, None if rules is None else rules.taken))
+
+
+def follow_blocks(
+    population: Population,
+    spectrum: Spectrum,
+    start: BlockOverlaps,
+    motion: Motion,
+    times: jax.Array,
+    tolerance: jax.Array,
+    solver: Solver,
+) -> tuple[BlockOverlaps, Outcome]:
+    """The states of one start at `times`, and how the integration went."""
+    blocks, p, k = start.overlap.shape
+
+    def field(t, vector):
+        return pack_blocks(block_slope(population, spectrum, motion, unpack_blocks(vector, blocks, p, k), t))
+
+    def size(vector):
+        state = unpack_blocks(vector, blocks, p, k)
+        return jnp.einsum("bii->", state.gram) + jnp.sum(state.second_layer**2)
+
+    vector = pack_blocks(start)
+    bound = LARGEST_GROWTH * (1.0 + k + size(vector))
+    vectors, outcome = trajectory(field, size, bound, vector, times, tolerance, solver)
+    return unpack_blocks(vectors, blocks, p, k), outcome

@@ -87,7 +87,8 @@ def integrated(
     tolerance: Any,
     too_large: Callable[[jax.Array], jax.Array] | None = None,
 ) -> tuple[jax.Array, Progress]:
-    r"""The solution of $\dot v=f(t,v)$ from t = 0 at the increasing `times`, shape (time, n), and how it ended.
+    r"""The solution of $\dot v=f(t,v)$ from t = 0 at the increasing `times`, shape (time, n), and how it ended. It is
+    infinite at a time later than the last one.
 
     Local errors are kept below `tolerance` of the larger of $|v|$ at both ends of a step, and 1e-3 of it, in root mean
     square. After a step to a point that is `too_large`, and where it gets stuck, values are infinite. Derivatives go
@@ -111,7 +112,8 @@ def integrated(
         return _advance(field, now, last, tolerance, too_large)
 
     def reach(now: Progress, time: jax.Array) -> tuple[Progress, jax.Array]:
-        now = jax.lax.while_loop(lambda at: (at.t < time) & ~at.diverged & ~at.stuck, advance, now)
+        reached = jnp.minimum(time, last)
+        now = jax.lax.while_loop(lambda at: (at.t < reached) & ~at.diverged & ~at.stuck, advance, now)
         part = jnp.where(now.length > 0.0, (time - now.before) / jnp.where(now.length > 0.0, now.length, 1.0), 0.0)
         weights = part ** jnp.arange(len(DENSE)) @ DENSE
         value = now.origin + now.length * (weights @ now.stages)

@@ -1,7 +1,7 @@
 r"""Integration of the overlap equations: adaptive Runge–Kutta, dense output, divergence caught."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -102,11 +102,29 @@ def schedule(rate: float | RateSchedule, factor: float, last: float) -> Schedule
     return Schedule(on_device(factor), shape)
 
 
+class Outcome(NamedTuple):
+    """Whether an integration diverged and when it stopped, whether the steps sufficed, and their number."""
+
+    diverged: jax.Array
+    stopped: jax.Array
+    enough_steps: jax.Array
+    steps: jax.Array
+
+
 def integrate(
     population: Population, start: Overlaps, motion: Motion, times: jax.Array, tolerance: jax.Array, solver: Solver
 ) -> Path:
     """The path of one start at `times` (from t = 0), by Dormand–Prince 5(4) or, for stiff problems, implicit Kvaerno
     5(4)."""
+    overlaps, outcome = followed(population, start, motion, times, tolerance, solver)
+    excess, test = jax.lax.map(population.losses, overlaps)
+    return Path(overlaps, excess, test, *outcome)
+
+
+def followed(
+    population: Population, start: Overlaps, motion: Motion, times: jax.Array, tolerance: jax.Array, solver: Solver
+) -> tuple[Overlaps, Outcome]:
+    """The overlaps of `integrate`, without losses."""
     p, k = start.overlap.shape
 
     def field(t, vector):
@@ -118,18 +136,7 @@ def integrate(
 
     bound = LARGEST_GROWTH * (1.0 + size(pack(start)) + jnp.trace(population.teacher_gram))
     vectors, outcome = trajectory(field, size, bound, pack(start), times, tolerance, solver)
-    overlaps = unpack(vectors, p, k)
-    excess, test = jax.lax.map(population.losses, overlaps)
-    return Path(overlaps, excess, test, *outcome)
-
-
-class Outcome(NamedTuple):
-    """Whether an integration diverged and when it stopped, whether the steps sufficed, and their number."""
-
-    diverged: jax.Array
-    stopped: jax.Array
-    enough_steps: jax.Array
-    steps: jax.Array
+    return unpack(vectors, p, k), outcome
 
 
 def trajectory(
@@ -222,9 +229,9 @@ def _integrate_all(
 ) -> Path:
     """`integrate_many` as one program.
 
-    In groups of 16 where the sets divide into at least four of them, otherwise one after another, inside one compiled
-    loop. A group shares the cost of calling many small operations but goes on until its slowest is done: all sets under
-    one `vmap` cost more than they save.
+    In groups of 16 (`mapped`), otherwise one after another, inside one compiled loop. A group shares the cost of
+    calling many small operations but goes on until its slowest is done: all sets under one `vmap` cost more than they
+    save.
     """
 
     def one(parts: tuple[Overlaps, jax.Array | None, jax.Array | None, jax.Array | None]) -> Path:
@@ -238,10 +245,15 @@ def _integrate_all(
             moved = eqx.tree_at(lambda tree: tree.noise.scale, motion, scale)
         return integrate(own, start, moved, times, tolerance, solver)
 
-    count = starts.second_layer.shape[0]
-    group = GROUP if count >= 4 * GROUP and count % GROUP == 0 else None
     taken = None if rules is None else rules.taken
-    return jax.lax.map(one, (starts, label_noises, noise_scales, taken), batch_size=group)
+    return mapped(one, (starts, label_noises, noise_scales, taken))
+
+
+def mapped(one: Callable, sets: Any) -> Any:
+    """`one` of every set, stacked: side by side in groups where the sets divide into at least four of them."""
+    count = jax.tree.leaves(sets)[0].shape[0]
+    group = GROUP if count >= 4 * GROUP and count % GROUP == 0 else None
+    return jax.lax.map(one, sets, batch_size=group)
 
 
 _integrate_sets = eqx.filter_jit(_integrate_all, compiler_options=COMPILES_FAST | ONE_THREAD)  # pyright: ignore[reportCallIssue]

@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from limen.gaussian.starts.start_weights import start_overlaps
 from limen.labelled import with_variables
-from limen.link import hard_subspace
 from limen.machine.arrays import on_device
+from limen.machine.compilation import RUNS_ONCE
 from limen.method import Method
 from limen.precision import in_double
 from limen.problem import InputError, OnePassSGD, OverlapStart, RandomStart, SphericalSGD, TwoLayer
@@ -28,6 +30,7 @@ from limen.theory.one_pass.committee import (
     problem_rule,
     sampled_problem,
 )
+from limen.theory.one_pass.increments import problem_increments
 from limen.theory.one_pass.overlap_equations.integration import Motion, Path, Rules, integrate_many, integrate_one
 from limen.theory.one_pass.overlap_equations.overlap_flow import (
     CITATIONS,
@@ -37,13 +40,20 @@ from limen.theory.one_pass.overlap_equations.overlap_flow import (
     solver_of,
 )
 from limen.theory.one_pass.overlaps import Overlaps
-from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.frozen_points import POINTS, enough_points
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 from limen.theory.one_pass.symmetry import lasting_symmetry
 
-# Sets of points that rows share.
-SCRAMBLES = 16
+# Sets of points that rows share: the more rows share a set, the less of its error averages out. Numbers of all sets
+# together, and sets there are at least.
+NUMBERS_IN_ALL, FEWEST_SETS = 1 << 23, 16
+# Overlaps and entries of the Gram matrix, at most, that the noise at a saddle is drawn for; in all eigenspaces together
+# fewer, where their covariance is taken apart at every piece.
+MOST_KICKED, MOST_KICKED_APART = 1 << 12, 200
+# A pull below this part of the spread of single samples leaves the begin to chance, at the sizes people train; points
+# that tell.
+WEAK, PULL_POINTS = 0.1, 1 << 10
 
 
 def refuses(problem: object) -> str | None:
@@ -62,17 +72,17 @@ def solve(
     d: int | None = None,
     seeds: Sequence[int] = (),
     tolerance: float | None = None,
-    points: int = POINTS,
+    points: int | None = None,
 ) -> Findings:
     r"""Overlaps, Gram matrix, second layer and risk in the limit $d\to\infty$, from given starts.
 
     With `d` and `seeds`: one row per seed, from the simulator's own initial overlaps at that $d$; the flow itself is
-    the limit, and from a random start on a target with hard directions the noise of the samples at that $d$ is in the
-    overlaps (`noisy_rows`). Without them the start must be an `OverlapStart` that fixes the Gram matrix, or (without
-    `gram`) students whose parts orthogonal to the target are orthogonal to each other. Closed forms where target and
-    network are committees of one activation with zero bias and square loss; otherwise averages over the points of
-    `problem_rule`, whose error without `seeds` is in `*_spread` and with them between rows, which have points of their
-    own.
+    the limit, and from a random start at a saddle the noise of the samples at that $d$ is in the overlaps
+    (`noise_of_rows`, `noisy_rows`). Without them the start must be an `OverlapStart` that fixes the Gram matrix, or
+    (without `gram`) students whose parts orthogonal to the target are orthogonal to each other. Closed forms where
+    target and network are committees of one activation with zero bias and square loss; otherwise averages over the
+    `points` points of `problem_rule` (16384, and 1024 for each of several paths at a saddle), whose error without
+    `seeds` is in `*_spread` and with them between rows, which have points of their own.
 
     Momentum $\beta$ forgets within $1/(1-\beta)$ steps, during which nothing moves as $d\to\infty$: the limit is that
     of the rate $\gamma/(1-\beta)$, its noise included, whose clock runs $1/(1-\beta)$ times as fast.
@@ -80,10 +90,10 @@ def solve(
     if momentum_of(problem):
         found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
         return replace(found, dataset=found.dataset.assign_coords(time=times))
-    population, teacher_weights = population_of(problem, points)
+    population, teacher_weights = population_of(problem, points or POINTS)
     motion = problem_motion(problem, times)
     sampled = isinstance(population, SampledPopulation)
-    tolerance = checked_tolerance(tolerance, problem.network.activation, sampled)
+    fine = checked_tolerance(tolerance, problem.network.activation, sampled)
     if d is not None and len(seeds):
         pairs = [start_overlaps(problem, d, seed) for seed in seeds]
     elif d is not None or len(seeds):
@@ -94,50 +104,81 @@ def solve(
     starts = [(gram, overlap, second_layer) for overlap, gram in pairs]
     if d is not None:
         batch = Overlaps(*(on_device(np.stack(parts)) for parts in zip(*starts, strict=True)))
-        rules = seed_rules(problem, points, seeds) if sampled else None
-        solver, attributes = solver_of(motion), {"d": d, **known_effect(problem)}
-        if begins_at_saddle(problem) and motion.noise.shape is None:
+        noisy, caveat = noise_of_rows(problem)
+        if noisy:
             # Here: it stands on parts that most problems do without.
             from limen.theory.one_pass.overlap_equations import noisy_rows
 
-            if rules is not None:
-                rules = seed_rules(problem, min(points, noisy_rows.POINTS), range(noisy_rows.PATHS * len(seeds)))
-            path = noisy_rows.noisy_rows(problem, population, motion, batch, times, d, seeds, solver, rules)
-            found = flow_findings(path, times, population, motion, None, "seed", (), attributes)
-            return noisy_rows.row_means(with_losses(problem, found) if sampled else found, seeds)
-        ends, fine = on_device(times), on_device(tolerance)
-        path = integrate_many(population, batch, motion, None, None, ends, fine, solver, rules)
-        found = flow_findings(path, times, population, motion, None, "seed", seeds, attributes)
+            rules = noisy_rows.row_points(problem, points, seeds) if sampled else None
+            fine = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
+            path, part = noisy_rows.noisy_rows(problem, population, motion, batch, times, d, seeds, fine, rules)
+            found = flow_findings(path, times, population, motion, None, "seed", (), {"d": d})
+            return noisy_rows.row_means(with_losses(problem, found) if sampled else found, seeds, part)
+        rules = seed_rules(problem, points or POINTS, seeds) if sampled else None
+        ends, fine = on_device(times), on_device(fine)
+        path = integrate_many(population, batch, motion, None, None, ends, fine, solver_of(motion), rules)
+        found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **caveat})
         return with_losses(problem, found) if sampled else found
     start = Overlaps(*(on_device(part) for part in starts[0]))
 
     def along(population: Population) -> Path:
-        return integrate_one(population, start, motion, on_device(times), on_device(tolerance), solver_of(motion))
+        return integrate_one(population, start, motion, on_device(times), on_device(fine), solver_of(motion))
 
     path = along(population)
     symmetry = lasting_symmetry(start, motion, population, teacher_weights)
     found = flow_findings(path, times, population, motion, symmetry)
     if not sampled:
         return found
-    found, other = with_losses(problem, found), other_points(problem, population, points)
+    found, other = with_losses(problem, found), other_points(problem, population, points or POINTS)
     if other is None or not found.ok:
         return found
     return with_spread(found, with_losses(problem, flow_findings(along(other), times, other, motion)))
 
 
 def begins_at_saddle(problem: TwoLayer) -> bool:
-    """Whether a random start has hard directions to leave: there the noise of the samples counts at every d."""
-    return isinstance(problem.start, RandomStart) and hard_subspace(problem.target).dimension > 0
+    r"""Whether a random start has directions to leave that nothing pulls along: there the noise of the samples counts
+    at every d.
+
+    At $M=0$ the pull $E[\sigma'_i\,\ell'(y,f)\,z]$ of square loss is $-E[\sigma'_i]\,E[yz]$, the same direction for all
+    neurons: with several latent directions others are left to chance. With one, the pull is compared with the spread
+    of what single samples do.
+    """
+    if not isinstance(problem.start, RandomStart):
+        return False
+    if problem.target.latents > 1:
+        return True
+    network = problem.network
+    second_layer = np.asarray(network.per_neuron("second_layer"))
+    gram, overlap = network.initial_norm**2 * np.eye(network.width), np.zeros((network.width, 1))
+    state = Overlaps(*map(on_device, (gram, overlap, second_layer)))
+    pull, spread = _pulls(problem_increments(problem, PULL_POINTS), state)
+    return bool((np.abs(pull) < WEAK * np.asarray(spread)).any())
 
 
-def known_effect(problem: TwoLayer) -> dict[str, str]:
-    """What a comparison that does not agree should say: a rate that changes with time is followed without noise."""
+@eqx.filter_jit(compiler_options=RUNS_ONCE)  # pyright: ignore[reportCallIssue]
+def _pulls(sampled: SampledPopulation, state: Overlaps) -> tuple[jax.Array, jax.Array]:
+    """Mean and root mean square of what one sample does to the overlap of each neuron with the only latent."""
+    sample = sampled.sample(state)
+    push = sample.slopes * sample.residual * sample.fields[-1]
+    return push @ sampled.weights, jnp.sqrt(push**2 @ sampled.weights)
+
+
+def noise_of_rows(problem: TwoLayer) -> tuple[bool, dict[str, str]]:
+    """Whether rows at some d have the noise of the samples, as they must where they begin at a saddle; and where they
+    have to do without, what a comparison that does not agree should say."""
     assert isinstance(problem.algorithm, (OnePassSGD, SphericalSGD))
-    if not (begins_at_saddle(problem) and is_schedule(problem.algorithm.rate)):
-        return {}
-    return {
+    if not begins_at_saddle(problem):
+        return False, {}
+    p, spaces = problem.network.width, len(problem.inputs.spectrum[0])
+    if is_schedule(problem.algorithm.rate):
+        where = "with a rate that changes in time"
+    elif spaces * p * (p + problem.target.latents) > (MOST_KICKED if spaces == 1 else MOST_KICKED_APART):
+        where = f"with as many as {p} neurons{' on inputs of several variances' if spaces > 1 else ''}"
+    else:
+        return True, {}
+    return False, {
         "caveat": "From a random start the noise of SGD moves the escape from a saddle as much as the start itself "
-        "does, at every d, and with a rate that changes in time the equations of the overlaps leave it out."
+        f"does, at every d, and {where} the equations of the overlaps leave it out."
     }
 
 
@@ -164,13 +205,17 @@ def without_momentum(problem: TwoLayer, times: np.ndarray) -> tuple[TwoLayer, np
 
 
 def seed_rules(problem: TwoLayer, points: int, seeds: Sequence[int]) -> Rules | None:
-    """Points of every row, one of `SCRAMBLES` by its seed, so that their errors average out over rows; None where the
-    rule is exact."""
-    every = [_rule(problem, points, scramble) for scramble in range(SCRAMBLES)]
-    if every[0].exact:
+    """Points of every row, a scramble by its seed, so that their errors average out over rows; None where the rule is
+    exact."""
+    fields = problem.network.width + problem.target.latents + 2
+    points = enough_points(fields, points)
+    sets = max(NUMBERS_IN_ALL // (points * fields), FEWEST_SETS)
+    scrambles, taken = np.unique([seed % sets for seed in seeds], return_inverse=True)
+    if _rule(problem, points, int(scrambles[0])).exact:
         return None
+    every = [_rule(problem, points, int(scramble)) for scramble in scrambles]
     nodes, weights = (on_device(np.stack(parts)) for parts in zip(*(rule[:2] for rule in every), strict=True))
-    return Rules(nodes, weights, on_device(np.asarray(seeds) % SCRAMBLES))
+    return Rules(nodes, weights, on_device(taken))
 
 
 def other_points(problem: TwoLayer, population: SampledPopulation, points: int) -> SampledPopulation | None:

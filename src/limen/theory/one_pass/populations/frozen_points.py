@@ -34,6 +34,11 @@ def frozen_points(dimension: int, count: int = POINTS, scramble: int = 0) -> tup
     return np.linalg.solve(np.linalg.cholesky((points * weights) @ points.T), points), weights
 
 
+def enough_points(dimension: int, least: int) -> int:
+    """The smallest power of two, at least `least`, that `frozen_points` takes in so many dimensions."""
+    return max(least, 2 ** int(np.ceil(np.log2(4 * dimension))))
+
+
 @lru_cache(maxsize=16)
 def product_rule(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Product Gauss–Hermite rule of the standard normal law: nodes (dimension, points) and weights (points,)."""

@@ -1,0 +1,17 @@
+from .bartlett import bartlett_factor as bartlett_factor
+from .bartlett import bartlett_gram as bartlett_gram
+from .bartlett import sphere_gram as sphere_gram
+from .covariance import covariance_dual as covariance_dual
+from .covariance import covariance_dual_prime as covariance_dual_prime
+from .duals import Dual as Dual
+from .duals import dual as dual
+from .duals import tabulated_dual as tabulated_dual
+from .hermite import hermite_coefficients as hermite_coefficients
+from .hermite import hermite_coefficients_by_quadrature as hermite_coefficients_by_quadrature
+from .hermite import hermite_polynomials as hermite_polynomials
+from .keys import stream_key as stream_key
+from .quadrature import Expectation as Expectation
+from .quadrature import GaussianRule as GaussianRule
+from .quadrature import expectation as expectation
+from .quadrature import gaussian_rule as gaussian_rule
+from .sobol import sobol_normals as sobol_normals
