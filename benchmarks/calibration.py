@@ -40,7 +40,7 @@ WIDEST = 0.025
 NARROW = 0.02
 PILOT, FIRST = 16, 900_000
 # Their theories are approximate, and their sentences say by how much: a disagreement is no false one.
-APPROXIMATE = ("double-descent-digits", "hessian-digits")
+APPROXIMATE = ("double-descent-digits", "hessian-digits", "lazy-constants", "overfitting-bound", "random-labels")
 COUNTS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1000)
 # Fresh seeds lie below this, so that runs inside a seed, numbered on from it, stay below 2^31.
 FRESH = 2**19

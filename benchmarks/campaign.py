@@ -18,7 +18,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -187,10 +187,10 @@ def shrunk(given: Draw, verdict: str) -> Draw:
     return given
 
 
-def campaign(count: int, seed: int, first: int = 0, shrink: bool = True, lines: str | None = None) -> list[Outcome]:
-    """Runs draws `first`..`first + count - 1`, prints what is worth knowing as it goes, and appends it to `lines`."""
+def campaign(numbers: Iterable[int], seed: int, shrink: bool = True, lines: str | None = None) -> list[Outcome]:
+    """Runs the draws of these numbers, prints what is worth knowing as it goes, and appends it to `lines`."""
     outcomes = []
-    for number in range(first, first + count):
+    for number in numbers:
         # Compiled programs of hundreds of problems are more maps of memory than a process may have.
         jax.clear_caches()
         given = draw(seed, number)
@@ -235,6 +235,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=20)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--numbers", type=int, nargs="+", help="these problems, in place of --first and --count")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--lines", default=None, help="file to which every outcome is appended as it comes")
@@ -245,7 +246,8 @@ def main() -> None:
             print(table([Outcome(**json.loads(line)) for line in file]))
         return
     print(f"seed {given.seed}")
-    print(table(campaign(given.count, given.seed, given.first, not given.no_shrink, given.lines)))
+    numbers = given.numbers or range(given.first, given.first + given.count)
+    print(table(campaign(numbers, given.seed, not given.no_shrink, given.lines)))
 
 
 if __name__ == "__main__":

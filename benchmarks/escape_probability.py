@@ -112,13 +112,13 @@ def predicted_escapes(
     right_move = conditioned_pass.move_of
     latents = problem.target.latents
 
-    def scaled(problem, points, start, steps, sampling, pinned):
+    def scaled(problem, points, start, steps, sampling, pinned, fresh):
         if sampling.luck is not None:
             # All gradients along the target are multiplied by the drift's factor below.
             factor = np.float32(planted.fluctuation / planted.drift)
             decisive = None if sampling.decisive is None else factor * sampling.decisive
             sampling = sampling._replace(luck=factor * sampling.luck, decisive=decisive)
-        return right(problem, points, start, steps, sampling, pinned)
+        return right(problem, points, start, steps, sampling, pinned, fresh=fresh)
 
     def faster(algorithm):
         move, numbers = right_move(algorithm)

@@ -1,7 +1,8 @@
 """Moving a slider of the page: what a redrawn theory costs once its programs are compiled, in processor time.
 
 The page adds about a twentieth of a second for the way there and back and for drawing; 300 ms is what a hand feels as
-following. Experiments that solve two-time equations or spectra along a whole training are left out: they take seconds.
+following. Experiments that solve two-time equations, follow thousands of paths, or take apart spectra along a whole
+training or of real images, are left out: they take up to seconds, and the page says how far they are.
 """
 
 import time
@@ -17,7 +18,15 @@ TWO_TIME = {
     "interpolation-diagram", "interpolation-threshold", "lazy-vs-feature", "learn-then-overfit", "learning-transition",
     "mean-field-flow", "overfitting-bound", "unlearning",
 }  # fmt: skip
-SPECTRA_IN_TIME = {"outlier-emergence", "spectral-alignment", "spectral-alignment-xor"}
+PATHS = {
+    "activation-effect", "adam-vs-sgd", "batch-size", "epochs", "large-networks", "momentum", "sgd-beside-flow",
+    "sharpness",
+}  # fmt: skip
+SPECTRA = {
+    "double-descent-digits", "outlier-emergence", "random-labels", "scaling-law", "spectral-alignment",
+    "spectral-alignment-xor",
+}  # fmt: skip
+DRAWN = {"attention-metastability", "modular-addition", "multi-index"}  # laws that are drawn many times
 LONGEST = 0.25
 # As many starts as the page shows first of a theory that follows the simulation's own.
 STARTS = 4
@@ -32,7 +41,7 @@ def redraw(experiment: Experiment) -> float:
     return time.process_time() - began
 
 
-@pytest.mark.parametrize("name", sorted(set(PLACES) - TWO_TIME - SPECTRA_IN_TIME))
+@pytest.mark.parametrize("name", sorted(set(PLACES) - TWO_TIME - PATHS - SPECTRA - DRAWN))
 def test_theory_follows_a_slider(name):
     kind = experiment_class(name)
     experiment = kind()

@@ -39,7 +39,7 @@ def pool():
             yield workers
 
 
-@pytest.mark.parametrize("job_seconds", [0.0, 10.0], ids=["one result per job", "jobs of ten seconds"])
+@pytest.mark.parametrize("job_seconds", [1e-6, 10.0], ids=["one result per job", "jobs of ten seconds"])
 def test_tiny_results(benchmark, pool, tmp_path, job_seconds):
     from limen_toy import Toy
 
