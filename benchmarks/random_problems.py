@@ -59,6 +59,11 @@ def uniform(random: np.random.Generator, low: float, high: float) -> float:
     return float(f"{random.uniform(low, high):.3g}")
 
 
+def long(random: np.random.Generator, low: float, high: float) -> float:
+    """A number with three digits, evenly in its logarithm: times from the first moves to long after them."""
+    return float(f"{np.exp(random.uniform(np.log(low), np.log(high))):.3g}")
+
+
 def network_and_target(random: np.random.Generator, activations: tuple[str, ...], most: int = 4) -> tuple[Any, Any]:
     """A network of small width with a random second layer and bias, and a target with or without noise."""
     several = random.random() < 0.3
@@ -98,9 +103,10 @@ def some_loss(random: np.random.Generator, target: Any) -> str:
 
 
 def some_inputs(random: np.random.Generator) -> limen.Inputs:
-    """Isotropic inputs, or two variances now and then."""
-    if random.random() > 0.2:
-        return limen.Inputs()
+    """Normal entries, now and then signs; or two variances."""
+    chance = random.random()
+    if chance > 0.2:
+        return limen.Inputs(law="rademacher" if chance > 0.95 else "gaussian")
     part, ratio = uniform(random, 0.3, 0.7), uniform(random, 0.1, 0.7)
     large = 1.0 / (part + (1.0 - part) * ratio)
     return limen.Inputs(variances=(large, ratio * large), fractions=(part, 1.0 - part))
@@ -114,7 +120,7 @@ def one_pass(random: np.random.Generator) -> Draw:
     algorithm = limen.OnePassSGD((1.0 - momentum) * uniform(random, 0.1, 0.8), batch=batch, momentum=momentum)
     start, inputs = some_start(random, network, target), some_inputs(random)
     problem = limen.TwoLayer(target, network, algorithm, None, some_loss(random, target), start, inputs=inputs)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 9), int(random.integers(100, 201)))
+    return Draw(problem, np.linspace(0.0, long(random, 1.0, 20.0), 9), int(random.integers(100, 201)))
 
 
 def spherical(random: np.random.Generator) -> Draw:
@@ -122,7 +128,7 @@ def spherical(random: np.random.Generator) -> Draw:
     network, target = network_and_target(random, SMOOTH[:-1] + KINKED, 2)
     algorithm = limen.SphericalSGD(uniform(random, 0.1, 0.6))
     problem = limen.TwoLayer(target, network, algorithm, start=some_start(random, network, target))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 9), int(random.integers(100, 201)))
+    return Draw(problem, np.linspace(0.0, long(random, 1.0, 10.0), 9), int(random.integers(100, 201)))
 
 
 def descent(random: np.random.Generator) -> Draw:
@@ -147,7 +153,8 @@ def descent(random: np.random.Generator) -> Draw:
         some_start(random, network, target),
         inputs=some_inputs(random),
     )
-    return Draw(problem, int(random.integers(5, 13)), int(random.integers(100, 201)))
+    steps = int(long(random, 5.0, 40.0))
+    return Draw(problem, np.unique(np.linspace(0, steps, 11).astype(int)), int(random.integers(100, 201)))
 
 
 def entrywise(random: np.random.Generator) -> Draw:
@@ -159,22 +166,23 @@ def entrywise(random: np.random.Generator) -> Draw:
     else:
         algorithm = limen.SignDescent(step, 0.2)
     problem = limen.TwoLayer(target, network, algorithm, uniform(random, 2.0, 6.0), "square", start)
-    return Draw(problem, int(random.integers(5, 11)), int(random.integers(100, 201)))
+    return Draw(problem, int(long(random, 5.0, 20.0)), int(random.integers(100, 201)))
 
 
 def flow(random: np.random.Generator) -> Draw:
-    """Gradient flow on the sphere."""
+    """Gradient flow on the sphere, of few neurons or of many alike."""
     network, target = network_and_target(random, SMOOTH[:6], 3)
-    network = limen.network(network.width, network.activation, train_second_layer=network.train_second_layer)
+    width = network.width if random.random() < 0.8 else int(random.choice([8, 16, 32]))
+    network = limen.network(width, network.activation, train_second_layer=network.train_second_layer)
     overlap = limen.OverlapStart(uniform(random, 0.1, 0.6) / target.latents**0.5)
     problem = limen.TwoLayer(target, network, limen.GradientFlow(), uniform(random, 2.0, 6.0), "square", overlap)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 4.0), 6), int(random.integers(80, 151)))
+    return Draw(problem, np.linspace(0.0, long(random, 1.0, 8.0), 6), int(random.integers(80, 151)))
 
 
 def kernel(random: np.random.Generator) -> Draw:
     """Ridge regression and random features."""
-    noise, ridge = uniform(random, 0.05, 0.6), uniform(random, 0.01, 0.5)
-    times = np.linspace(0.0, uniform(random, 2.0, 10.0), 6)
+    noise, ridge = uniform(random, 0.05, 0.6), long(random, 0.003, 0.5)
+    times = np.linspace(0.0, long(random, 2.0, 100.0), 6)
     if random.random() < 0.5:
         return Draw(limen.Ridge(uniform(random, 0.3, 2.0), noise=noise, ridge=ridge), times, 150)
     activation = str(random.choice(("tanh", "relu", "erf", "gelu")))
@@ -185,20 +193,21 @@ def kernel(random: np.random.Generator) -> Draw:
 
 
 def power_law(random: np.random.Generator) -> Draw:
-    """SGD on features of a power law."""
+    """SGD on features of a power law, at rates up to the largest that stays finite, and a little above."""
     features = int(random.integers(20, 61))
     alpha, beta = uniform(random, 0.3, 1.5), uniform(random, 0.2, 1.2)
     trace = float((np.arange(1, 4 * features + 1) ** (-2.0 * alpha)).sum())
-    rate = float(f"{uniform(random, 0.1, 0.6) / (trace + 2.0):.3g}")
-    problem = limen.PowerLawFeatures(alpha, beta, features, 4 * features, uniform(random, 0.0, 0.2), rate)
-    return Draw(problem, np.unique(np.geomspace(1, 400, 8).astype(int)), features)
+    batch = int(random.choice([1, 1, 4]))
+    rate = float(f"{uniform(random, 0.1, 2.1) / (trace + batch + 1.0):.3g}")
+    problem = limen.PowerLawFeatures(alpha, beta, features, 4 * features, uniform(random, 0.0, 0.2), rate, batch)
+    return Draw(problem, np.unique(np.geomspace(1, long(random, 50.0, 4000.0), 8).astype(int)), features)
 
 
 def attention(random: np.random.Generator) -> Draw:
-    """Tokens under self-attention in a high dimension."""
-    tokens, dim = int(random.integers(4, 17)), int(random.integers(1000, 3001))
+    """Tokens under self-attention in a high dimension, or in a moderate one."""
+    tokens, dim = int(random.integers(4, 17)), int(long(random, 100.0, 3000.0))
     problem = limen.SelfAttention(uniform(random, 0.0, 3.0), tokens, dim, normalized=bool(random.random() < 0.7))
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 6.0), 8), dim)
+    return Draw(problem, np.linspace(0.0, long(random, 1.0, 20.0), 8), dim)
 
 
 def single(random: np.random.Generator) -> Draw:
@@ -212,7 +221,7 @@ def single(random: np.random.Generator) -> Draw:
         problem = limen.OnlinePCA(uniform(random, 0.5, 3.0), step, start)
     else:
         problem = limen.BinaryMixture(uniform(random, 0.55, 0.9), step, start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.5, 3.0), 7), int(random.integers(100, 201)))
+    return Draw(problem, np.linspace(0.0, long(random, 0.5, 10.0), 7), int(random.integers(100, 201)))
 
 
 def mixture(random: np.random.Generator) -> Draw:
@@ -222,7 +231,7 @@ def mixture(random: np.random.Generator) -> Draw:
         problem: Spec = limen.GaussianMixture(int(random.integers(2, 4)), uniform(random, 2.0, 10.0), penalty, step)
     else:
         problem = limen.XorMixture(4, uniform(random, 2.0, 10.0), penalty, step)
-    return Draw(problem, np.linspace(0.0, uniform(random, 1.0, 3.0), 6), int(random.integers(100, 201)))
+    return Draw(problem, np.linspace(0.0, long(random, 1.0, 10.0), 6), int(random.integers(100, 201)))
 
 
 def tensor(random: np.random.Generator) -> Draw:
@@ -230,4 +239,4 @@ def tensor(random: np.random.Generator) -> Draw:
     order = int(random.integers(2, 4))
     start = limen.OverlapStart(uniform(random, 0.5, 0.9))
     problem = limen.SpikedTensor(order, uniform(random, 2.0, 5.0), uniform(random, 0.1, 0.6), start)
-    return Draw(problem, np.linspace(0.0, uniform(random, 0.05, 0.3), 6), 60 if order == 2 else 24)
+    return Draw(problem, np.linspace(0.0, long(random, 0.05, 1.0), 6), 60 if order == 2 else 24)
