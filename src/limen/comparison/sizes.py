@@ -44,18 +44,13 @@ def over_sizes(measured: Sequence[Measured], sizes: Sequence[int]) -> Measured:
 
 
 def loss_may_vanish(measured: Sequence[Measured], sizes: np.ndarray) -> bool:
-    """Whether the part of runs that leave the finite numbers falls with size so that none may be left: the limit of its
-    fit is not above nothing (99%). Rare divergence falls faster than any power, and its fit is then below nothing."""
-    if not _tell_apart(sizes):
-        return False
+    """Whether the part of runs that leave the finite numbers falls with size so that none may be left, by the rule of
+    `may_vanish`. Rare divergence falls faster than any power in the end, but slowly where it is not rare yet."""
     lost = np.array([[one.lost] for one in measured], dtype=float)
     runs = lost + np.array([[one.seeds] for one in measured])
-    part = lost / runs
     # With one run more on both sides: where none was lost there is still doubt.
     even = (lost + 1.0) / (runs + 2.0)
-    weights = _fit(sizes, measured[-1].order)[0]
-    error = np.sqrt(((weights**2) * even * (1.0 - even) / runs).sum())
-    return bool((weights * part).sum() <= LIMIT_SHOWN * error)
+    return bool(may_vanish(sizes, lost / runs, np.sqrt(even * (1.0 - even) / runs), measured[-1].order)[0])
 
 
 def finite_size_part(
