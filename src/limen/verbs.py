@@ -1,6 +1,7 @@
 """The first two of the four verbs, predict and simulate, and what applies to a problem."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, overload
 
 import numpy as np
@@ -39,7 +40,7 @@ def predict(problem: Spec, times: Any, theory: str | Method | None = None, **opt
         options["d"] = dimension(options["d"])
     if options.get("seeds") is not None:
         options["seeds"] = seed_list(options["seeds"])
-    return method.run(problem, time_grid(times, _counts_steps(problem)), **options)
+    return _universal(problem, method.run(problem, time_grid(times, _counts_steps(problem)), **options))
 
 
 @overload
@@ -138,6 +139,16 @@ def _check_functions(problem: Any, for_limit: bool = False) -> None:
 
         check_labels(problem.target)
         check_activation(problem.network.activation, max(problem.start_lengths), for_limit)
+
+
+def _universal(problem: Spec, found: Result) -> Result:
+    """The prediction, which says what it stands on where the entries of the inputs are not Gaussian."""
+    said = problem.inputs.universality() if isinstance(problem, TwoLayer) else None
+    if said is None:
+        return found
+    caveat = " ".join(part for part in (found.dataset.attrs.get("caveat"), said) if part)
+    status = f"{found.status} {said}" if found.ok else found.status
+    return replace(found, status=status, dataset=found.dataset.assign_attrs(caveat=caveat))
 
 
 def _sizes(d: Any) -> list[int]:

@@ -129,19 +129,27 @@ class Inputs(Spec):
         shares = s * w if self.target_shares is None else np.asarray(self.target_shares)
         return np.broadcast_to(shares, (latents, s.size)).T / s[:, None]
 
-    def unlike_gaussian(self) -> str | None:
-        """Why a theory of Gaussian inputs does not apply, or None."""
+    def universality(self) -> str | None:
+        r"""What a theory of Gaussian inputs is for entries of another law, None where they are Gaussian.
+
+        Target and neurons have entries of order $d^{-1/2}$ all over the inputs, so that fields are sums of many small
+        independent parts: normal as $d\to\infty$, with a part of order $1/d$ from the fourth cumulant of the entries.
+        Gradients of a fixed sample have the Gaussian limit too (Celentano, Cheng & Montanari 2021).
+        """
         if self.law == "gaussian":
             return None
         return (
-            f"it is a theory of Gaussian inputs, not {self.law}: predict with inputs=limen.Inputs() and compare "
-            "with differing=('inputs',)."
+            f"Inputs of law {self.law} have the limit of Gaussian ones; at finite d they differ by a part of order 1/d."
         )
 
+    def unlike_gaussian(self) -> str | None:
+        """Why what holds for Gaussian inputs at every d does not apply, or None."""
+        return None if self.law == "gaussian" else f"it needs Gaussian inputs, and these are {self.law}."
+
     def unlike_isotropic(self) -> str | None:
-        """Why a theory of isotropic Gaussian inputs does not apply, or None."""
+        """Why a theory of inputs of one variance does not apply, or None; their law does not matter as d grows."""
         if self.isotropic:
-            return self.unlike_gaussian()
+            return None
         if self.rows is not None:
             return "it needs isotropic inputs, and these are rows of data."
         return f"it needs inputs of one variance, and these have {len(set(self.variances))}."

@@ -50,7 +50,7 @@ class TwoLayer(Spec):
         _check_inputs(self.inputs, self.target.latents)
         if isinstance(self.start, OverlapStart):
             _check_start(self.start, self.network, np.sqrt(self.inputs.latent_blocks(self.target.latents).sum(axis=0)))
-        if self.target.entries != "gaussian" and self.inputs.unlike_isotropic() is not None:
+        if self.target.entries != "gaussian" and not (self.inputs.isotropic and self.inputs.law == "gaussian"):
             raise InputError(
                 f"entries must be gaussian unless inputs are isotropic and Gaussian, got {self.target.entries!r}."
             )

@@ -82,7 +82,7 @@ def prepare_many(problem: TwoLayer, d: int, seed: int, targets: int) -> tuple[Ru
     reason = refuses_plain(problem)
     if reason is None and problem.network.train_second_layer:
         reason = "it trains networks with a fixed second layer."
-    reason = reason or problem.inputs.unlike_isotropic()
+    reason = reason or problem.inputs.unlike_isotropic() or problem.inputs.unlike_gaussian()
     start = problem.start
     if reason is None and isinstance(start, OverlapStart) and start.gram is not None:
         reason = "its starts have no given Gram matrix."

@@ -134,7 +134,7 @@ def refuses(problem: object) -> str | None:
         return f"it is the Gaussian model of the square loss, not of {problem.loss.name}."
     if any(problem.network.per_neuron("bias")):
         return "it has no biases."
-    return problem.inputs.unlike_isotropic()
+    return problem.inputs.unlike_isotropic() or problem.inputs.unlike_gaussian()
 
 
 def draw_model(problem: TwoLayer, d: int, seed: int) -> GaussianModel:

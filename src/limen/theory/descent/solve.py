@@ -60,7 +60,7 @@ def refuses(problem: object) -> str | None:
         return _too_wide(problem)
     if problem.inputs.target_shares is not None:
         return "it solves targets spread evenly over the eigenspaces, not target_shares."
-    return problem.inputs.unlike_gaussian()
+    return None
 
 
 def _too_wide(problem: TwoLayer) -> str:
