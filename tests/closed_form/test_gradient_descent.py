@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 
 from limen.comparison import compare
 from limen.problem import (
@@ -22,6 +23,7 @@ from limen.problem.algorithms import Algorithm
 from limen.problem.starts import Start
 from limen.result import Result
 from limen.simulation import training_record
+from limen.simulation.data import draw_inputs
 from limen.simulation.descent.fixed_sample_training import prepare
 from limen.simulation.two_layer_gradient import Weights, functions_of, risk_and_gradient
 from limen.verbs import predict, simulate
@@ -184,6 +186,16 @@ def test_other_inputs_have_unit_variance_and_labels_of_the_target(law):
     # 14,400 entries: variance known to 4 * sqrt((kurtosis - 1) / 14400), kurtosis 4.5 for Student's t.
     assert np.var(x) == pytest.approx(1.0, abs=4 * np.sqrt(3.5 / x.size))
     assert law != "rademacher" or set(np.unique(x)) == {-1.0, 1.0}
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_heavy_tails_have_their_law(precision):
+    with jax.enable_x64(True):
+        x = np.asarray(draw_inputs(jax.random.key(3), (500, 400), "student-t", precision), dtype=float)
+    assert stats.kstest(x.ravel() * np.sqrt(8.0 / 6.0), stats.t(8).cdf).pvalue > 1e-3
+    assert stats.kstest(x.ravel() * np.sqrt(8.0 / 6.0), stats.t(6).cdf).pvalue < 1e-3
+    neighbours = np.corrcoef(x[:, 1:].ravel() ** 2, x[:, :-1].ravel() ** 2)[0, 1]
+    assert abs(neighbours) < 4.0 / np.sqrt(x.size)
 
 
 def test_inputs_of_several_variances():
