@@ -24,7 +24,9 @@ from limen.simulation.attention.ensemble import Matrices, run_ensemble
 from limen.simulation.attention.field import attention_velocity
 from limen.simulation.attention.self_attention import attention_particles, ensemble
 from limen.simulation.attention.self_attention import solve as run_problem
+from limen.theory.attention import equiangular_problem
 from limen.theory.attention.equiangular import unnormalized_hitting_time
+from limen.theory.attention.equiangular_means import PairSums
 from limen.theory.attention.equiangular_problem import equiangular_tokens
 from limen.theory.attention.mobius import token_cross_ratios
 
@@ -180,6 +182,21 @@ def test_problems_agree_with_the_limit_of_many_dimensions_and_a_planted_error_is
     for wrong in (SelfAttention(beta=3.3, tokens=12, dim=100_000), SelfAttention(beta=3.0, tokens=16, dim=100_000)):
         twin = replace(equiangular_tokens.run(wrong, times), spec=runs.spec)
         assert compare(twin, runs, variables=("mean_cosine",)).verdict == "disagrees"
+
+
+@pytest.mark.parametrize(
+    ("beta", "tokens", "dim", "last", "names"),
+    [(2.27, 8, 151, 1.24, ("mean_cosine", "energy")), (4.0, 16, 300, 4.5, ("mean_cosine",))],
+)
+def test_moderate_dimensions_agree_and_the_limit_alone_does_not(beta, tokens, dim, last, names, monkeypatch):
+    problem, times = SelfAttention(beta, tokens, dim), np.linspace(0.0, last, 8)
+    run = attention_particles.run_seeds(problem, times, dim, tuple(range(1000)))
+    right = equiangular_tokens.run(problem, times)
+    assert compare(right, run, variables=names).verdict == "agrees"
+    nothing = PairSums(np.zeros((2, times.size)), np.zeros((2, times.size)))
+    monkeypatch.setattr(equiangular_problem, "pair_sums", lambda *_: nothing)
+    limit = equiangular_tokens.run(problem, times)
+    assert compare(limit, run, variables=names).verdict == "disagrees"
 
 
 @pytest.mark.parametrize("n, beta, normalized", [(4, 1.1, True), (7, 1.7, False)])

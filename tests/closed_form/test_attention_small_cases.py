@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 from scipy import special
+from scipy.integrate import solve_ivp
 from scipy.stats import norm
 
 import limen
@@ -20,6 +21,8 @@ from limen.simulation.attention.residual_network import draw_depth_weights
 from limen.simulation.attention.self_attention import ensemble, problem_matrices
 from limen.simulation.attention.starts import reduced_tokens, uniform_tokens
 from limen.theory import attention
+from limen.theory.attention.equiangular import equiangular_distance
+from limen.theory.attention.equiangular_means import pair_sums
 from limen.theory.attention.equiangular_problem import solve
 from limen.theory.attention.equiangular_spread import clustered_error, clustered_part
 
@@ -76,14 +79,48 @@ def test_part_of_clustered_pairs_away_from_the_step():
 @pytest.mark.parametrize("beta", [-2.0, 0.0, 1.3])
 @pytest.mark.parametrize("normalized", [True, False])
 def test_energy_of_equiangular_tokens_is_the_sum_over_pairs(beta, normalized):
-    problem = SelfAttention(tokens=5, dim=50, beta=beta, normalized=normalized)
+    problem = SelfAttention(tokens=5, dim=10_000_000, beta=beta, normalized=normalized)
     dataset = solve(problem, np.array([0.0, 0.4, 2.0])).dataset
     for cosine, energy in zip(dataset.mean_cosine.values, dataset.energy.values, strict=True):
         gram = np.full((5, 5), cosine) + (1 - cosine) * np.eye(5)
         kernel = np.expm1(beta * gram) / beta if beta else gram
-        assert energy == pytest.approx(0.5 * kernel.mean(), rel=1e-12)
+        assert energy == pytest.approx(0.5 * kernel.mean(), rel=3e-6)
     heads = solve(problem.model_copy(update={"heads": 3}), np.array([0.0, 0.4 / 3, 2.0 / 3])).dataset
     np.testing.assert_allclose(heads.mean_cosine, dataset.mean_cosine, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "beta", "normalized"), [(2, 1.2, True), (5, 1.3, True), (4, -0.8, False), (6, 0.0, True)]
+)
+def test_one_unequal_pair_against_the_whole_gram_matrix(n, beta, normalized):
+    """Even powers of the start of a pair in the sums over pairs, by differences of the Gram matrix's own equation."""
+    times = np.array([0.0, 0.3, 1.1, 2.0])
+    upper = np.triu_indices(n, 1)
+
+    def sums(start):
+        def slope(_, flat):
+            gram = flat.reshape(n, n)
+            weights = np.exp(beta * gram)
+            weights = weights / (weights.sum(axis=1, keepdims=True) if normalized else n)
+            moved = weights @ gram - (weights * gram).sum(axis=1, keepdims=True) * gram
+            return (moved + moved.T).ravel()
+
+        begin = np.eye(n)
+        begin[0, 1] = begin[1, 0] = start
+        path = solve_ivp(slope, (0.0, 2.0), begin.ravel(), "DOP853", t_eval=times, rtol=1e-12, atol=1e-13)
+        cosines = path.y.reshape(n, n, -1)[upper]
+        energies = np.expm1(beta * cosines) / beta if beta else cosines
+        return np.array([cosines.sum(axis=0), energies.sum(axis=0)])
+
+    even = {step: 0.5 * (sums(step) + sums(-step)) - sums(0.0) for step in (0.02, 0.04)}
+    fourth = (even[0.04] / 0.0016 - even[0.02] / 0.0004) / (0.0016 - 0.0004)
+    second = even[0.02] / 0.0004 - 0.0004 * fourth
+    found = pair_sums(n, beta, equiangular_distance(n, beta, times, normalized=normalized), normalized)
+    np.testing.assert_allclose(found.second, second, atol=2e-5 * (1.0 + np.abs(second).max()))
+    np.testing.assert_allclose(found.fourth, fourth, atol=2e-2 * (1.0 + np.abs(fourth).max()))
+    # At the start: nothing of the cosines, the exponential's own powers of the energies.
+    np.testing.assert_allclose(found.second[:, 0], [0.0, beta / 2.0], atol=1e-12)
+    np.testing.assert_allclose(found.fourth[:, 0], [0.0, beta**3 / 24.0], atol=1e-12)
 
 
 @pytest.mark.parametrize("gamma", [-0.15, 0.0, 0.6])

@@ -16,10 +16,10 @@ def tokens(**matrices):
 
 
 def test_identity_matrices_are_equiangular_tokens():
-    problem = tokens(heads=2)
+    problem = tokens(heads=2, dim=10_000_000)
     found = solve(problem, TIMES, step=0.02).dataset.mean_cosine
     np.testing.assert_allclose(found, limen.predict(problem, TIMES).dataset.mean_cosine, atol=1e-7)
-    unnormalized = tokens(normalized=False)
+    unnormalized = tokens(normalized=False, dim=10_000_000)
     found = solve(unnormalized, TIMES, step=0.01).dataset.mean_cosine
     np.testing.assert_allclose(found, limen.predict(unnormalized, TIMES).dataset.mean_cosine, atol=1e-6)
 

@@ -36,8 +36,8 @@ def compare(
     given the start of a seed and have both signs, the differences turned by these signs are judged as well.
 
     A dataset says what the comparison could not know: attributes of a theory's variable `error` (its own standard
-    error: a number or the name of a variable, of which `error_part` is taken) and `spread` (the standard deviation of
-    one run); of a variable of either
+    error: a number or the name of a variable, of which `error_part` is taken), `spread` (the standard deviation of
+    one run) and `whole` (the range to measure by: 1 of a fraction that may hardly move); of a variable of either
     witness `outcomes` (it is the fraction of so many outcomes); of a theory's dataset `finite_size_order` ($q$, by
     default 1), `rows` ("means" where a row is the mean over training's own randomness given the start of its seed) and
     `caveat` (a sentence about a known effect, said where it does not agree).

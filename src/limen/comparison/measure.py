@@ -92,8 +92,12 @@ def measure(name: str, pair: Pair) -> Measured:
 def variable_range(theory: xr.DataArray, simulation: xr.DataArray) -> float:
     """What deviations are a part of: the range of theory and mean simulation over all points.
 
-    One number, and a variable that hardly moves, is measured by its size.
+    One number, and a variable that hardly moves, is measured by its size. Where the theory states what the whole is
+    (`whole`, 1 of a fraction), that is the range.
     """
+    whole = theory.attrs.get("whole")
+    if whole is not None:
+        return float(whole)
     centre = simulation.mean("seed").values
     values = np.concatenate([np.ravel(theory.values), np.ravel(centre)])
     values = values[np.isfinite(values)]
