@@ -174,3 +174,13 @@ def test_wide_lazy_networks_are_answered_by_the_exact_flow():
     exact, model = (limen.predict(lazy, [0.0, 4.0], theory=name).dataset for name in (None, "gaussian-model"))
     assert abs(trained.mean() - float(exact.gram[-1].squeeze())) <= error + float(exact.gram_spread[-1].squeeze())
     assert abs(trained.mean() - float(model.gram[-1].squeeze())) > error
+
+
+def test_steps_that_diverge_are_named():
+    problem = limen.TwoLayer(
+        limen.target("z", noise=0.222), limen.network(2, "square", train_second_layer=True), limen.GradientFlow(), 5.75,
+        start=limen.OverlapStart(0.536),
+    )  # fmt: skip
+    late, early = (limen.predict(problem, [0.0, time]) for time in (4.63, 1.0))
+    assert not late.ok and "diverges in steps as long as these, 54 to 216 in all: ask for earlier times" in late.status
+    assert early.ok
