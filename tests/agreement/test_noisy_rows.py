@@ -1,5 +1,6 @@
 """One-pass SGD from random starts on targets with hard directions: rows with the noise of the samples."""
 
+import time
 from functools import lru_cache
 
 import jax
@@ -295,3 +296,14 @@ def test_lost_rows_are_named_and_the_others_stay():
     lost = ~np.isfinite(found.dataset.gram.values).all(axis=(1, 2, 3))
     assert not found.ok and "diverge" in found.status
     assert lost.sum() > 0
+
+
+@pytest.mark.slow
+def test_rows_that_diverge_come_back():
+    """A square neuron whose flow from the start of every row leaves the finite numbers, as its training does."""
+    problem = limen.TwoLayer(limen.target("cos(z)+0.5*z"), limen.network(1, "z**2-1"), limen.OnePassSGD(0.452))
+    began = time.process_time()
+    found = limen.predict(problem, np.linspace(0.0, 4.6, 9), d=186, seeds=16)
+    assert time.process_time() - began < 30.0
+    assert not found.ok and "diverge" in found.status
+    assert not limen.simulate(problem, np.linspace(0.0, 4.6, 9), d=186, seeds=4).ok

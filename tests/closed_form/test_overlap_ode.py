@@ -565,6 +565,25 @@ def test_polynomials_are_averaged_exactly():
     np.testing.assert_allclose(found.overlap, 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize(("points", "most", "error"), [(1 << 14, 13_000, 1e-10), (1 << 10, 2_000, 2e-6)])
+def test_two_smooth_fields_have_a_product_rule_of_the_size_asked_for(points, most, error):
+    """Against Gauss-Hermite products of 400 nodes, steep and growing functions of two correlated fields."""
+    target = limen.target("cos(z)+0.5*z")
+    rule = problem_rule(as_activation("tanh"), 1, target, limen.problem.Loss(name="square"), points)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(180)
+    weights = weights / weights.sum()
+    fine = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
+    assert rule.exact and rule.weights.size < most
+
+    def mean(points, weights):
+        z, other = points[0], 0.6 * points[0] + 0.8 * points[1]
+        return np.array([np.tanh(2 * z) * z * other**2, np.cos(z) * np.tanh(z) ** 2, z**4 * other**4]) @ weights
+
+    np.testing.assert_allclose(
+        mean(rule.nodes, rule.weights), mean(fine, np.outer(weights, weights).ravel()), rtol=error
+    )
+
+
 @in_double
 def right_hand_side_of(problem):
     population, _ = population_of(problem)

@@ -13,7 +13,13 @@ from limen.problem import Activation, InputError, Loss, Target
 from limen.problem.activations import as_activation
 from limen.theory.fresh_inputs.hermite_rule import hermite_rule
 from limen.theory.one_pass.populations.erf_population import ErfPopulation
-from limen.theory.one_pass.populations.frozen_points import POINTS, frozen_points, product_points, product_rule
+from limen.theory.one_pass.populations.frozen_points import (
+    FINE,
+    POINTS,
+    frozen_points,
+    product_points,
+    product_rule,
+)
 from limen.theory.one_pass.populations.hinge_population import HingePopulation
 from limen.theory.one_pass.populations.linear_population import LinearPopulation
 from limen.theory.one_pass.populations.population import Population
@@ -114,8 +120,8 @@ def problem_rule(
     r"""Where the averages of a problem are taken.
 
     A Gauss–Hermite product where target and network are polynomials, of degrees $r$ and $q$, under square loss: the
-    highest degree, that of the noise term, is $2q+2\max(q,r)$ with $|x|^2$. A product rule for two smooth fields.
-    Otherwise frozen points, other ones for every `scramble`.
+    highest degree, that of the noise term, is $2q+2\max(q,r)$ with $|x|^2$. A product rule for two smooth fields, the
+    coarse one where fewer than `FINE` points are asked for. Otherwise frozen points, other ones for every `scramble`.
     """
     noisy, inner = _samples_noise(target, loss), target.uses_inner_noise
     fields = width + target.latents
@@ -135,7 +141,7 @@ def _polynomial_rule(degrees: tuple[int, int] | None, fields: int, points: int) 
 
 def _smooth_or_frozen_rule(dimension: int, smooth: bool, points: int, scramble: int) -> Rule:
     if dimension == 2 and smooth:
-        return Rule(*product_points(), True)
+        return Rule(*product_points(points < FINE), True)
     return Rule(*frozen_points(dimension, points, scramble), False)
 
 

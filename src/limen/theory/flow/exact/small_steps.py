@@ -119,8 +119,8 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 0.01) -> Findings:
     where = "on the sphere" if problem.algorithm.spherical else "of free neurons"
     status = f"descent {where} in up to {4 * steps} steps, extrapolated; error {worst:.1e}"
     if not np.isfinite(worst):
-        why = f"descent {where} diverges in steps as long as these, {steps} to {4 * steps} in all: ask for earlier times."
-        return Findings(dataset, False, why, statistics)
+        status = f"descent {where} diverges in steps as long as these, {steps} to {4 * steps} in all"
+        return Findings(dataset, False, f"{status}: ask for earlier times.", statistics)
     if gaussian.refuses(problem) is None:
         gap = _model_gap(problem, grid, losses.test)
         if gap is not None and np.isfinite(gap):

@@ -81,7 +81,7 @@ def solve(
         from limen.theory.one_pass.blocks.noisy_block_rows import noisy_block_rows
         from limen.theory.one_pass.overlap_equations import noisy_rows
 
-        rules = noisy_rows.row_points(problem, points, seeds) if sampled else None
+        population, rules = noisy_rows.row_averages(problem, population, points, seeds)
         fine = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
         path, part = noisy_block_rows(problem, population, spectrum, stacked, motion, times, d, seeds, fine, rules)
         paths = range(noisy_rows.PATHS * len(seeds))

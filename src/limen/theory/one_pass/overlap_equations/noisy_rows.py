@@ -37,13 +37,14 @@ from limen.theory.one_pass.overlap_equations.integration import (
     mapped,
 )
 from limen.theory.one_pass.overlap_equations.overlap_flow import solver_of
-from limen.theory.one_pass.overlap_equations.overlap_ode import seed_rules
+from limen.theory.one_pass.overlap_equations.overlap_ode import population_of, seed_rules
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.population import Population
 from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
-# A piece between kicks is this part of the time of the fastest rate, growth or fall; after so many there are no kicks.
-PART, MOST_PIECES = 0.3, 512
+# A piece between kicks is this part of the time of the fastest rate, growth or fall; after so many there are no kicks,
+# after few where the flow without them diverges, and rows with it.
+PART, MOST_PIECES, FEW_PIECES = 0.3, 512, 64
 # Recorded times that a piece has room for, and times at which the pilot, of a seed that no run has, is looked at.
 ROOM, PILOT = 16, 2**31 - 1
 FARTHEST = 10.0
@@ -150,10 +151,10 @@ def rows(course: Course, starts: State, motion: Motion, times: np.ndarray, d: in
         noise, shift = (np.nan_to_num(part, posinf=0.0, neginf=0.0) for part in steps)
         return Kick(np.sqrt(0.5 * length * scale) * noise[:, draw], 0.5 * length * shift)
 
-    state = State(*(np.repeat(part, PATHS, axis=0) for part in starts))
+    state = at_first = State(*(np.repeat(part, PATHS, axis=0) for part in starts))
     recorded = State(*(np.repeat(part[:, None], len(times), axis=1) for part in state))
-    longest, begun = piece_length(course, many, last, random), 0.0
-    until = min(last, MOST_PIECES * longest)
+    (longest, pieces), begun = piece_length(course, many, last, random), 0.0
+    until = min(last, pieces * longest)
     ahead = follow(state, np.zeros(ROOM), random).steps
     while begun < last:
         kicks = begun < until
@@ -172,9 +173,13 @@ def rows(course: Course, starts: State, motion: Motion, times: np.ndarray, d: in
         lost = np.minimum(lost, np.where(diverged, begun + stopped, np.inf))
         enough &= sufficed | np.isfinite(lost)
         steps += taken
-        # Who is lost stays where he was.
         gone = np.isfinite(lost)
-        reached = State(*(np.where(_along(gone, old), old, new[:, -1]) for new, old in zip(path, state, strict=True)))
+        if gone.all():
+            break
+        # Who is lost goes on from his start: near where he was lost steps are short.
+        reached = State(
+            *(np.where(_along(gone, old), old, new[:, -1]) for new, old in zip(path, at_first, strict=True))
+        )
         state, begun = _moved(reached, second.noise + second.shift, target, motion.spherical), end
     for part in recorded:
         part[lost[:, None] <= times] = np.nan
@@ -183,16 +188,17 @@ def rows(course: Course, starts: State, motion: Motion, times: np.ndarray, d: in
     )
 
 
-def piece_length(course: Course, many: int, last: float, random: Sequence[np.random.Generator]) -> float:
+def piece_length(course: Course, many: int, last: float, random: Sequence[np.random.Generator]) -> tuple[float, int]:
     """`PART` of the time of the fastest rate at times that double up to the last one, along the flow from the pilot's
-    start without kicks; it goes through the program of the rows, as `many` equal paths."""
+    start without kicks, and how many such pieces have kicks; it goes through the program of the rows, as `many` equal
+    paths."""
     times = last * 2.0 ** np.linspace(1.0 - ROOM, 0.0, ROOM)
     found = course.follow(State(*(np.repeat(part, many, axis=0) for part in course.pilot)), times, random).states
     along = np.concatenate([packed(course.pilot), packed(State(*(part[0] for part in found)))])
     # Where it diverges rates have no bound: what lies far beyond the start is left out.
-    sizes = np.linalg.norm(along, axis=1)
+    sizes, pieces = np.linalg.norm(along, axis=1), MOST_PIECES if np.isfinite(along).all() else FEW_PIECES
     rate = fastest_rate(course.slope, along[sizes <= FARTHEST * (1.0 + sizes[0])])
-    return min(PART / rate, last) if rate > 0.0 else last
+    return (min(PART / rate, last) if rate > 0.0 else last), pieces
 
 
 def packed(state: State) -> np.ndarray:
@@ -307,9 +313,16 @@ def _closed_losses(population: Population, overlaps: Overlaps) -> tuple[jax.Arra
     return jax.lax.map(lambda row: jax.lax.map(population.losses, row), overlaps)
 
 
-def row_points(problem: TwoLayer, points: int | None, seeds: Sequence[int]) -> Rules | None:
-    """Points of all paths of the rows, by their seeds."""
-    return seed_rules(problem, points or POINTS, [PATHS * seed + i for seed in seeds for i in range(PATHS)])
+def row_averages(
+    problem: TwoLayer, population: Population, points: int | None, seeds: Sequence[int]
+) -> tuple[Population, Rules | None]:
+    """The averages of rows, on fewer points than those of a single solution, and the points of all paths by their
+    seeds; none where an average is in closed form or its rule exact."""
+    if not isinstance(population, SampledPopulation):
+        return population, None
+    count = points or POINTS
+    rules = seed_rules(problem, count, [PATHS * seed + i for seed in seeds for i in range(PATHS)])
+    return population_of(problem, count)[0] if rules is None else population, rules
 
 
 def row_means(found: Findings, seeds: Sequence[int], noisy: float) -> Findings:

@@ -109,7 +109,7 @@ def solve(
             # Here: it stands on parts that most problems do without.
             from limen.theory.one_pass.overlap_equations import noisy_rows
 
-            rules = noisy_rows.row_points(problem, points, seeds) if sampled else None
+            population, rules = noisy_rows.row_averages(problem, population, points, seeds)
             fine = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
             path, part = noisy_rows.noisy_rows(problem, population, motion, batch, times, d, seeds, fine, rules)
             found = flow_findings(path, times, population, motion, None, "seed", (), {"d": d})
