@@ -299,3 +299,9 @@ def test_a_limit_of_large_dimension_says_where_the_dimension_is_small(dim, stand
     assert found.ok == stands
     assert (abs(float(found.dataset.mean_cosine[-1] - trained)) < 0.1) == stands
     assert stands or f"dim = {dim} from time 3 on" in found.status
+
+
+@pytest.mark.parametrize("times", [[0.0], [1e-40], [0.0, 1e-3]])
+def test_the_start_of_tokens_is_answered_alone(times):
+    found = limen.predict(limen.SelfAttention(1.0, 8, 64), times)
+    assert found.ok and abs(float(found.dataset.mean_cosine[0])) < 1e-9

@@ -319,3 +319,18 @@ def test_losses_of_a_heavy_target_are_closed_forms_of_the_overlaps():
     along = np.einsum("b,tbik->t", s, found.block_overlap.values) / 2.0
     np.testing.assert_allclose(found.test_loss, 0.5 * (10.0 - 4.0 * along + square), rtol=1e-9)
     np.testing.assert_allclose(found.excess_risk, found.test_loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize("inputs", [{}, {"variances": (0.5, 1.5), "fractions": (0.5, 0.5)}])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ({"tolerance": 0.0}, "tolerance must be"),
+        ({"tolerance": -1.0}, "tolerance must be"),
+        ({"points": 0}, "points must"),
+    ],
+)
+def test_options_of_rows_are_checked_on_all_inputs(inputs, option, words):
+    problem = limen.TwoLayer("z**2", limen.network(1, "z**2"), limen.OnePassSGD(0.3), inputs=limen.Inputs(**inputs))
+    with pytest.raises(InputError, match=words):
+        limen.predict(problem, [0.0, 1.0], d=100, seeds=1, **option)

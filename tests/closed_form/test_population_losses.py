@@ -253,3 +253,17 @@ def test_narrow_panels_are_exact_for_cubics():
     for power in range(4):
         moment = (0.5 ** (power + 1) - 0.1 ** (power + 1)) / (power + 1)
         assert (weights / normal_density(nodes)) @ nodes**power == pytest.approx(moment, rel=1e-12)
+
+
+@pytest.mark.parametrize("power", [0.3, 0.6])
+def test_cusps_are_within_the_error_that_is_stated(power):
+    r"""$E(z^2-1)|G|^a=\rho^2(E|G|^{a+2}-E|G|^a)$ and $E|G|^{2a}$ by the gamma function."""
+    problem = limen.TwoLayer("z**2-1", limen.network(1, f"abs(z)**{power}"), limen.OnePassSGD(0.3))
+    overlap = 0.9
+
+    def moment(a):
+        return 2 ** (a / 2) * special.gamma((a + 1) / 2) / np.sqrt(np.pi)
+
+    exact = 0.5 * (2.0 - 2 * overlap**2 * (moment(power + 2) - moment(power)) + moment(2 * power))
+    found = of_theory(problem, np.array([[[overlap]]]), np.array([[[1.0]]]), np.array([[1.0]]))
+    assert abs(found.excess[0] - exact) < 2.0 * found.excess_error[0] < 5e-5

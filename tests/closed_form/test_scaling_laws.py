@@ -341,3 +341,18 @@ def test_the_figure_of_a_scaling_law_draws_only_what_is_trusted():
     assert np.isnan(drawn["$d=16$: theory not trusted"]).all() and np.isfinite(drawn["best size"]).all()
     found = experiment.predict(tuple(range(8)))
     assert not found.ok and "the risk diverges for 1 of 8 draws" in found.status
+
+
+def test_slow_spectra_and_loud_labels_are_answered():
+    """So many small eigenvalues that ten features have equal ones and see nothing of the target: the risk grows to what
+    its own noise makes of it. And a risk that label noise alone makes grow."""
+    slow = limen.predict(limen.PowerLawFeatures(0.1, 0.5, features=10, ambient=10**7, rate=1e-7), [1, 10])
+    x = 1e-7 * (1e7**0.8 / 0.8) / 10
+    rise = 1.0 + (1.0 - (1.0 - 2 * x + 2 * x**2) ** np.array([1, 10])) * 10 * x / (2.0 - 2 * x)
+    assert slow.ok and slow.dataset.test_loss[1] / slow.dataset.test_loss[0] == pytest.approx(
+        rise[1] / rise[0], abs=1e-5
+    )
+    loud = limen.PowerLawFeatures(1.0, 0.5, features=50, ambient=500, rate=0.1, noise=1e8)
+    found, half = (limen.predict(one, [10, 100]).dataset for one in (loud, loud.model_copy(update={"noise": 5e7})))
+    # Far above the start the risk is in proportion to the noise.
+    np.testing.assert_allclose(found.test_loss / half.test_loss, 2.0, rtol=1e-6)

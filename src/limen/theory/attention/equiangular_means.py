@@ -54,11 +54,12 @@ def pair_sums(n: int, beta: float, distance: np.ndarray, normalized: bool = True
 
     start = np.zeros((3, ORDERS - 1))
     start[0, 0] = 1.0
-    found = lsoda(slope, start.ravel(), grid, 1e-9, 1e-12)
+    # Where no time has passed there is nothing to follow.
+    path = lsoda(slope, start.ravel(), grid, 1e-9, 1e-12).y if grid[-1] > 0.0 else start.reshape(-1, 1)
     many = np.array([1.0, 2.0 * others, 0.5 * others * (others - 1.0)])
     sums = np.empty((2, ORDERS, depth.size))
     for i, at in zip(order, place, strict=True):
-        parts = series(float(grid[at]), found.y[:, at])
+        parts = series(float(grid[at]), path[:, at])
         energies = [exponential(beta * part) / beta if beta else part for part in parts]
         sums[:, :, i] = many @ parts, many @ np.array(energies)
     return PairSums(sums[:, 2], sums[:, 4])

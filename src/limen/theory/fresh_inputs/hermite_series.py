@@ -11,7 +11,7 @@ import numpy as np
 
 from limen.gaussian.functions import ScalarFunction
 from limen.theory.fresh_inputs.field_pairs import PairMean
-from limen.theory.fresh_inputs.hermite_rule import REACH, halves_rule, hermite_rule
+from limen.theory.fresh_inputs.hermite_rule import PANELS, REACH, halves_rule, hermite_rule
 
 # Numbers held at once.
 MOST_ENTRIES = 1 << 22
@@ -56,7 +56,8 @@ def products_with_link(
 ) -> tuple[PairMean, np.ndarray]:
     r"""$E[h(z)\,\sigma(s\,G+b)]$, $E\,zG=\rho$, with the bound of its error, and $(E h^2\,E\sigma^2)^{1/2}$ beside it.
 
-    `bent`: the function has a kink at 0 and no bias. Its own series is long, but that of a smooth link ends the sum.
+    `bent`: the function has a kink at 0 and no bias. Its own series is long, but that of a smooth link ends the sum; it
+    may be steep beside the kink, and what half as many panels change is added to the error.
 
     All of the shape (time, m) of `size` $s$, `bias` $b$ and `correlation` $\rho$.
     """
@@ -67,10 +68,18 @@ def products_with_link(
     for part in (slice(begin, begin + together) for begin in range(0, len(size), together)):
         rho = np.clip(correlation[part], -1.0, 1.0)
         coefficients, power, left = _expanded(function, size[part], bias[part], rule)
-        value[part] = np.polynomial.polynomial.polyval(rho, np.moveaxis(coefficients * labels, 2, 0), tensor=False)
+        value[part] = _summed(coefficients * labels, rho)
         error[part] = np.abs(rho) ** labels.size * np.sqrt(label_left * left)
+        if bent:
+            fewer = _expanded(function, size[part], bias[part], halves_rule(PANELS // 2))[0]
+            error[part] += np.abs(_summed(fewer * labels, rho) - value[part])
         scale[part] = np.sqrt(label_power * power)
     return PairMean(value, error), scale
+
+
+def _summed(coefficients: np.ndarray, correlation: np.ndarray) -> np.ndarray:
+    """The series (time, m, N + 1) at these correlations."""
+    return np.polynomial.polynomial.polyval(correlation, np.moveaxis(coefficients, 2, 0), tensor=False)
 
 
 def _expanded(

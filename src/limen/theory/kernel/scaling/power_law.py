@@ -118,7 +118,7 @@ def equivalent_nodes(spectrum: Population, features: int, stable: float = np.inf
     weight = slope / (z * 1j * np.pi)
     log_scale: Any = brentq(
         lambda log: float((multiplicity * D * np.exp(log) / (1.0 + D * np.exp(log))).sum()) - features,
-        -np.log(D[0]) - 10.0,
+        np.log(0.5 * features / float(multiplicity @ D)),
         -np.log(D[-1]) + np.log(features) + 40.0,
     )
     floor = float((energies / (1.0 + np.exp(log_scale) * D)).sum())
@@ -198,7 +198,7 @@ def _advance(
         pushed = toward * late
         risk = (float(np.real(base).sum()) + nodes.floor) / (1.0 - float(np.real(pushed).sum()))
         state = base + pushed * risk
-        if not -ROUNDING * start <= risk < LARGEST_GROWTH * start:
+        if not -ROUNDING * start <= risk < LARGEST_GROWTH * (start + noise):
             return np.append(found, np.full(len(steps) - len(found), np.inf))
         risk = max(risk, nodes.floor)
         if begun + stride in wanted:
@@ -278,7 +278,9 @@ def _edges(spectrum: Population, features: int) -> tuple[float, float, float]:
     def right(x: float) -> float:
         return float((multiplicity * (D / (x - D)) ** 2).sum()) - features
 
-    log: Any = brentq(left, -np.log(D[0]) - 10.0, -np.log(D[-1]) + np.log(features) + 40.0)
+    # Below, shares are at most e^log D.
+    lowest = 0.5 * np.log(0.5 * features / float(multiplicity @ D**2))
+    log: Any = brentq(left, lowest, -np.log(D[-1]) + np.log(features) + 40.0)
     top, all_of_them = 1.0 / np.sqrt(features), np.sqrt(float(multiplicity @ D**2) / features) / D[0]
     x: Any = brentq(right, D[0] * (1.0 + 0.99 * top), D[0] * (1.0 + 1.01 * all_of_them))
     return _preimage(np.exp(log), spectrum, features), _preimage(-1.0 / x, spectrum, features), float(x)

@@ -130,7 +130,11 @@ def _over_draws(problem: PowerLawFeatures, steps: np.ndarray, recursion: Recursi
         return excess, f"the risk falls below {SMALLEST_RISK:.0e} of that at the start, where rounding decides."
     rare = stretched(spectrum, problem.features, RARE_DRAWS)
     safe = recursion.largest(rare, problem.features, problem.batch)
-    if used > safe and not (risk(rare) <= TRUSTED_RATIO * excess).all():
+    try:
+        trusted = used <= safe or bool((risk(rare) <= TRUSTED_RATIO * excess).all())
+    except ArithmeticError:
+        trusted = False
+    if not trusted:
         return excess, (
             f"one draw of the features in {1 / RARE_DRAWS:.0f} may have more than {TRUSTED_RATIO:g} times this risk, "
             f"as the rate comes to {used:.3g}: take a rate below about {safe:.3g}, or seeds."

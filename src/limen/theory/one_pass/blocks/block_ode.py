@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.checks import power_of_two
 from limen.gaussian.starts.block_starts import block_start, limiting_start
 from limen.method import Method
 from limen.precision import in_double
@@ -59,7 +60,8 @@ def solve(
     if momentum_of(problem):
         found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
         return replace(found, dataset=found.dataset.assign_coords(time=times))
-    population, _ = population_of(problem, points or POINTS)
+    count = POINTS if points is None else power_of_two("points", points)
+    population, _ = population_of(problem, count)
     motion = problem_motion(problem, times)
     if d is not None and len(seeds):
         starts = [block_start(problem, d, seed) for seed in seeds]
@@ -75,6 +77,7 @@ def solve(
     )
     spectrum = problem_spectrum(problem)
     sampled = isinstance(population, SampledPopulation)
+    fine = checked_tolerance(tolerance, problem.network.activation)
     noisy, caveat = noise_of_rows(problem) if d is not None else (False, {})
     if d is not None and noisy:
         # Here: it stands on parts that most problems do without.
@@ -82,15 +85,14 @@ def solve(
         from limen.theory.one_pass.overlap_equations import noisy_rows
 
         population, rules = noisy_rows.row_averages(problem, population, points, seeds)
-        fine = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
-        path, part = noisy_block_rows(problem, population, spectrum, stacked, motion, times, d, seeds, fine, rules)
+        coarse = min(tolerance or noisy_rows.TOLERANCE, noisy_rows.TOLERANCE)
+        path, part = noisy_block_rows(problem, population, spectrum, stacked, motion, times, d, seeds, coarse, rules)
         paths = range(noisy_rows.PATHS * len(seeds))
         found = _findings(problem, path, times, population, spectrum, motion, paths, {"d": d})
         return noisy_rows.row_means(found, seeds, part)
-    fine = checked_tolerance(tolerance, problem.network.activation)
 
     def along(population: Population) -> Findings:
-        rules = seed_rules(problem, points or POINTS, seeds) if sampled and len(seeds) else None
+        rules = seed_rules(problem, count, seeds) if sampled and len(seeds) else None
         path = integrate_blocks(
             population, spectrum, stacked, motion, jnp.asarray(times), jnp.asarray(fine), solver_of(motion), rules
         )
@@ -99,7 +101,7 @@ def solve(
     found = along(population)
     if not isinstance(population, SampledPopulation) or len(seeds) or not found.ok:
         return found
-    other = other_points(problem, population, points or POINTS)
+    other = other_points(problem, population, count)
     return found if other is None else with_spread(found, along(other))
 
 

@@ -4,6 +4,7 @@ Kicks have the covariance of the limit; what whole steps add at finite d is not 
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -50,11 +51,14 @@ def noisy_block_rows(
     sampled, solver = problem_increments(problem, noisy_rows.POINTS), solver_of(motion)
 
     def follow(
-        state: noisy_rows.State, offsets: np.ndarray, random: Sequence[np.random.Generator]
+        taken: Rules | None,
+        state: noisy_rows.State,
+        offsets: np.ndarray,
+        random: Sequence[np.random.Generator],
     ) -> noisy_rows.Followed:
         parts = BlockOverlaps(*map(on_device, state))
         clock = on_device(offsets), on_device(tolerance)
-        states, outcome, covariance = _followed(population, sampled, spectrum, parts, motion, *clock, solver, rules)
+        states, outcome, covariance = _followed(population, sampled, spectrum, parts, motion, *clock, solver, taken)
         values, vectors = np.linalg.eigh(np.nan_to_num(covariance, posinf=0.0, neginf=0.0))
         # The root of rounding would be a kick.
         values = np.where(values > ROUNDING * values[:, -1:], values, 0.0)
@@ -63,13 +67,14 @@ def noisy_block_rows(
         return noisy_rows.Followed(noisy_rows.State(*(np.asarray(part) for part in states)), outcome, steps)
 
     def slope(packed: np.ndarray) -> np.ndarray:
-        own = population if rules is None else rules.of(population, rules.taken[0])
+        own = population if rules is None else rules.of(population, 0)
         return np.asarray(_slopes(own, spectrum, motion, on_device(packed), starts.second_layer[0]))
 
     begin, target = noisy_rows.State(*(np.asarray(part) for part in starts)), np.asarray(spectrum.latent_blocks)
     first = block_start(problem, d, noisy_rows.PILOT)
     pilot = noisy_rows.State(first.gram[None], first.overlap(problem)[None], begin.second_layer[:1])
-    course = noisy_rows.Course(follow, slope, pilot, target)
+    flows = partial(follow, rules), partial(follow, noisy_rows.of_pilot(rules))
+    course = noisy_rows.Course(*flows, slope, pilot, target)
     found = noisy_rows.rows(course, begin, motion, times, d, seeds)
     states = BlockOverlaps(*map(on_device, found.states))
     excess, test = noisy_rows.losses(population, states.weighted(spectrum.variances))

@@ -71,7 +71,7 @@ class Rules(NamedTuple):
     weights: jax.Array
     taken: jax.Array
 
-    def of(self, population: Population, taken: jax.Array) -> Population:
+    def of(self, population: Population, taken: jax.Array | int) -> Population:
         """The population with the rule of this number."""
         return eqx.tree_at(lambda one: (one.points, one.weights), population, (self.points[taken], self.weights[taken]))
 

@@ -11,6 +11,7 @@ Arnaboldi et al. 2023).
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -83,11 +84,12 @@ class Rows(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A flow with kicks: `follow(states, times, generators)`; `slope` of packed states (state, S(pk + p^2)) whose
-    second layers stay as the pilot's; the pilot's start, one path; and the squared lengths (S, k) of the latent
-    directions inside the eigenspaces."""
+    """A flow with kicks: `follow(states, times, generators)`, and `ahead`, the same with the pilot's averages for all
+    paths; `slope` of packed states (state, S(pk + p^2)) whose second layers stay as the pilot's, by its averages; the
+    pilot's start, one path; and the squared lengths (S, k) of the latent directions inside the eigenspaces."""
 
     follow: Callable[[State, np.ndarray, Sequence[np.random.Generator]], Followed]
+    ahead: Callable[[State, np.ndarray, Sequence[np.random.Generator]], Followed]
     slope: Callable[[np.ndarray], np.ndarray]
     pilot: State
     target: np.ndarray
@@ -114,21 +116,25 @@ def noisy_rows(
     """`rows` on inputs of one variance, with their losses, and the part of the time that has noise."""
     sampled, solver = problem_increments(problem, POINTS), solver_of(motion)
 
-    def follow(state: State, offsets: np.ndarray, random: Sequence[np.random.Generator]) -> Followed:
+    def follow(
+        taken: Rules | None, state: State, offsets: np.ndarray, random: Sequence[np.random.Generator]
+    ) -> Followed:
         parts = Overlaps(*map(on_device, (state.gram[:, 0], state.overlap[:, 0], state.second_layer)))
         numbers = (on_device(part) for part in (offsets, tolerance, 1.0 / d, normals(random, sampled.weights.size)))
-        overlaps, outcome, steps = _followed(population, sampled, parts, motion, solver, rules, *numbers)
+        overlaps, outcome, steps = _followed(population, sampled, parts, motion, solver, taken, *numbers)
         gram, overlap, second_layer = (np.asarray(part) for part in overlaps)
         return Followed(State(gram[:, :, None], overlap[:, :, None], second_layer), outcome, steps)
 
     def slope(packed: np.ndarray) -> np.ndarray:
-        own = population if rules is None else rules.of(population, rules.taken[0])
+        own = population if rules is None else rules.of(population, 0)
         return np.asarray(_slopes(own, motion, on_device(packed), starts.second_layer[0]))
 
     begin = State(*(np.asarray(part) for part in (starts.gram[:, None], starts.overlap[:, None], starts.second_layer)))
     overlap, gram = start_overlaps(problem, d, PILOT)
     pilot = State(gram[None, None], overlap[None, None], begin.second_layer[:1])
-    course = Course(follow, slope, pilot, np.ones((1, problem.target.latents)))
+    course = Course(
+        partial(follow, rules), partial(follow, of_pilot(rules)), slope, pilot, np.ones((1, problem.target.latents))
+    )
     (gram, overlap, second_layer), outcome, noisy = rows(course, begin, motion, times, d, seeds)
     overlaps = Overlaps(*map(on_device, (gram[:, :, 0], overlap[:, :, 0], second_layer)))
     return Path(overlaps, *losses(population, overlaps), *outcome), noisy
@@ -142,7 +148,7 @@ def rows(course: Course, starts: State, motion: Motion, times: np.ndarray, d: in
     the fastest rate along the flow from a start of its own (`piece_length`): a row depends neither on the other seeds
     nor, but for the error of the splitting, on the last time.
     """
-    follow, _, _, target = course
+    follow, target = course.follow, course.target
     many, last = PATHS * len(seeds), float(times[-1])
     random, scale = numpy_generators(seeds, d, "noise of the samples"), float(motion.noise.scale) / d
     lost, enough, steps = np.full(many, np.inf), np.ones(many, bool), np.zeros(many, int)
@@ -193,7 +199,7 @@ def piece_length(course: Course, many: int, last: float, random: Sequence[np.ran
     start without kicks, and how many such pieces have kicks; it goes through the program of the rows, as `many` equal
     paths."""
     times = last * 2.0 ** np.linspace(1.0 - ROOM, 0.0, ROOM)
-    found = course.follow(State(*(np.repeat(part, many, axis=0) for part in course.pilot)), times, random).states
+    found = course.ahead(State(*(np.repeat(part, many, axis=0) for part in course.pilot)), times, random).states
     along = np.concatenate([packed(course.pilot), packed(State(*(part[0] for part in found)))])
     # Where it diverges rates have no bound: what lies far beyond the start is left out.
     sizes, pieces = np.linalg.norm(along, axis=1), MOST_PIECES if np.isfinite(along).all() else FEW_PIECES
@@ -313,6 +319,11 @@ def _closed_losses(population: Population, overlaps: Overlaps) -> tuple[jax.Arra
     return jax.lax.map(lambda row: jax.lax.map(population.losses, row), overlaps)
 
 
+def of_pilot(rules: Rules | None) -> Rules | None:
+    """The same points, of which every path takes the pilot's: no other program is compiled."""
+    return None if rules is None else rules._replace(taken=on_device(np.zeros_like(np.asarray(rules.taken))))
+
+
 def row_averages(
     problem: TwoLayer, population: Population, points: int | None, seeds: Sequence[int]
 ) -> tuple[Population, Rules | None]:
@@ -320,8 +331,10 @@ def row_averages(
     seeds; none where an average is in closed form or its rule exact."""
     if not isinstance(population, SampledPopulation):
         return population, None
-    count = points or POINTS
-    rules = seed_rules(problem, count, [PATHS * seed + i for seed in seeds for i in range(PATHS)])
+    count = POINTS if points is None else points
+    # The points of number 0 come first and are the pilot's, whatever the seeds.
+    rules = seed_rules(problem, count, [0, *(PATHS * seed + i for seed in seeds for i in range(PATHS))])
+    rules = None if rules is None else rules._replace(taken=rules.taken[1:])
     return population_of(problem, count)[0] if rules is None else population, rules
 
 

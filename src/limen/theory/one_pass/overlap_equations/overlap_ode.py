@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from limen.checks import power_of_two
 from limen.gaussian.starts.start_weights import start_overlaps
 from limen.labelled import with_variables
 from limen.machine.arrays import on_device
@@ -90,7 +91,8 @@ def solve(
     if momentum_of(problem):
         found = solve(*without_momentum(problem, times), d, seeds, tolerance, points)
         return replace(found, dataset=found.dataset.assign_coords(time=times))
-    population, teacher_weights = population_of(problem, points or POINTS)
+    count = POINTS if points is None else power_of_two("points", points)
+    population, teacher_weights = population_of(problem, count)
     motion = problem_motion(problem, times)
     sampled = isinstance(population, SampledPopulation)
     fine = checked_tolerance(tolerance, problem.network.activation, sampled)
@@ -114,7 +116,7 @@ def solve(
             path, part = noisy_rows.noisy_rows(problem, population, motion, batch, times, d, seeds, fine, rules)
             found = flow_findings(path, times, population, motion, None, "seed", (), {"d": d})
             return noisy_rows.row_means(with_losses(problem, found) if sampled else found, seeds, part)
-        rules = seed_rules(problem, points or POINTS, seeds) if sampled else None
+        rules = seed_rules(problem, count, seeds) if sampled else None
         ends, fine = on_device(times), on_device(fine)
         path = integrate_many(population, batch, motion, None, None, ends, fine, solver_of(motion), rules)
         found = flow_findings(path, times, population, motion, None, "seed", seeds, {"d": d, **caveat})
@@ -129,7 +131,7 @@ def solve(
     found = flow_findings(path, times, population, motion, symmetry)
     if not sampled:
         return found
-    found, other = with_losses(problem, found), other_points(problem, population, points or POINTS)
+    found, other = with_losses(problem, found), other_points(problem, population, count)
     if other is None or not found.ok:
         return found
     return with_spread(found, with_losses(problem, flow_findings(along(other), times, other, motion)))

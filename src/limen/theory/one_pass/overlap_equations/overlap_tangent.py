@@ -32,7 +32,7 @@ def tangent(
     at: float,
     times: np.ndarray,
     tolerance: float | None = None,
-    points: int = POINTS,
+    points: int | None = None,
     **others: Any,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
     """Derivatives of losses, overlaps, Gram matrix and second layer over time, each with its error; None from starts of
@@ -48,7 +48,7 @@ def tangent(
         overlap, gram = given_overlaps(posed)
         second = jnp.asarray(posed.network.per_neuron("second_layer"))
         start = Overlaps(jnp.asarray(gram), jnp.asarray(overlap), second)
-        return population_of(posed, points)[0], start, problem_motion(posed, times)
+        return population_of(posed, POINTS if points is None else points)[0], start, problem_motion(posed, times)
 
     step = STEP * (abs(at) or 1.0)
     # At the end of a parameter's range the difference goes inward.
