@@ -17,8 +17,8 @@ from limen.verbs import check_problem, predict
 
 # The first step of a difference, in parts of the parameter; halved so many times.
 FIRST_STEP, HALVINGS = 0.04, 4
-# Other random numbers, to see what sampling does to a derivative.
-OTHER_SEEDS = (101, 102)
+# Other random numbers, or other points of averages, to see what sampling does to a derivative.
+OTHERS = {"seed": (0, 101, 102), "points": (4096, 8192, 16384)}
 EXACT, DIFFERENCES = "exact", "differences"
 
 
@@ -71,8 +71,8 @@ def sensitivity(
 
     Where the theory is one JAX program (the overlap equations of one-pass SGD) it is differentiated in forward mode;
     the error is that of the integration. Elsewhere differences at four steps are extrapolated to zero (Ridders), the
-    error being how far the last two extrapolations differ; a theory that samples is asked with other random numbers
-    too, and their spread is part of the error.
+    error being how far the last two extrapolations differ; a theory that samples is asked with other random numbers,
+    or on other points, too, and their spread is part of the error.
     """
     check_problem(problem)
     if not isinstance(quantity, str):
@@ -121,10 +121,10 @@ def _derivative(
 
     one_sided = not _allowed(moved, at - FIRST_STEP * (abs(at) or 1.0))
     slope, error = differences(values, at, one_sided)
-    if "seed" in method.options and "seed" not in options:
-        step = FIRST_STEP * (abs(at) or 1.0)
-        low, width = (at, step) if one_sided else (at - step, 2.0 * step)
-        others = [(values(low + width, seed=s) - values(low, seed=s)) / width for s in (0, *OTHER_SEEDS)]
+    step = FIRST_STEP * (abs(at) or 1.0)
+    low, width = (at, step) if one_sided else (at - step, 2.0 * step)
+    for option in OTHERS.keys() & set(method.options) - set(options):
+        others = [(values(low + width, **{option: x}) - values(low, **{option: x})) / width for x in OTHERS[option]]
         error = np.hypot(error, np.std(others, axis=0, ddof=1))
     return slope, error, DIFFERENCES
 

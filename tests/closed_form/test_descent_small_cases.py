@@ -11,13 +11,14 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from scipy.stats import t as student
 
+import limen
 from limen import network, target
 from limen.problem import GradientDescent, TwoLayer
 from limen.result import Findings
 from limen.theory.descent import escape
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.escape import first_passage, hard_cosine, largest_cosine
-from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
+from limen.theory.descent.path_error import OF_A_MEDIAN, path_error, stated_part
 from limen.theory.descent.path_responses import BLOCK, PathResponses
 from limen.theory.thresholds import bayes
 from limen.theory.thresholds.feature_learning import _growth
@@ -299,3 +300,26 @@ def test_path_responses_are_the_inverse_of_one_plus_memory_times_jacobian(width)
     for t in range(steps):
         found = responses.means(t, memory[t, :t], jacobians[t].astype(np.float32), weights)
         assert np.allclose(found, wanted[:, t, : t + 1], rtol=1e-4, atol=1e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("sets", [5, 10])
+def test_medians_of_few_sets_lie_within_the_stated_errors(sets):
+    """99% of 40,000 medians within 2.576 stated errors; with the plain standard error one in twenty of five is not."""
+    draws = np.random.default_rng(4).standard_normal((40_000, sets))
+    ratio = np.abs(np.median(draws, axis=1)) / draws.std(axis=1, ddof=1)
+    outside = (ratio > 2.576 * stated_part(sets)).mean()
+    assert 0.004 < outside < 0.015
+    assert (ratio > 2.576 * OF_A_MEDIAN / sets**0.5).mean() > 2.0 * outside
+
+
+def test_sets_are_added_where_five_do_not_know_their_error_well():
+    problem = limen.TwoLayer("z", limen.network(1, "relu"), limen.GradientDescent(0.5), 4.0)
+    few = limen.descent.solve(problem, 3, paths=1024, tolerance=0.5)
+    error = few.statistics["path_error"]
+    more = limen.descent.solve(problem, 3, paths=1024, tolerance=1.5 * error)
+    lost = limen.descent.solve(problem, 3, paths=1024, tolerance=0.5 * error)
+    asked = limen.descent.solve(problem, 3, paths=1024, tolerance=1.5 * error, scrambles=5)
+    said = [one.status.split(" paths")[0] for one in (few, more, asked)]
+    assert said == ["median of 5 sets of 1024", "median of 10 sets of 1024", "median of 5 sets of 1024"]
+    assert not lost.ok and "more than the tolerance" in lost.status
+    np.testing.assert_array_equal(few.dataset.gram, asked.dataset.gram)

@@ -131,3 +131,25 @@ def test_exact_derivatives_and_differences_agree_on_a_committee():
 def test_mistakes_are_sentences(call, said):
     with pytest.raises(limen.InputError, match=said):
         call(linear_neuron())
+
+
+def test_kinks_in_averages_over_points_are_no_exact_derivatives():
+    """A ReLU neuron under a Huber loss: derivatives are those of softplus(60 z)/60, which the program knows exactly."""
+
+    def problem(activation):
+        start = limen.OverlapStart(0.3, gram=((1.0,),))
+        return limen.TwoLayer(
+            limen.target("relu(z)", noise=0.05), limen.network(1, activation), limen.OnePassSGD(0.5), loss="huber:1",
+            start=start,
+        )  # fmt: skip
+
+    kinked, smooth = (
+        limen.sensitivity(problem(name), "overlap_0_0", ["target.noise"], [2.0])
+        for name in ("relu", "softplus(60*z)/60")
+    )
+    assert kinked.ways == {"target.noise": "differences"} and smooth.ways == {"target.noise": "exact"}
+    gap = abs(float(kinked.dataset.derivative[0, 0] - smooth.dataset.derivative[0, 0]))
+    assert gap < 3.0 * float(kinked.dataset.error[0, 0]) < 0.3
+    sharp = limen.TwoLayer("tanh(2*z)", limen.network(1, "tanh"), limen.OnePassSGD(0.5), loss="abs(y-f)",
+                           start=limen.OverlapStart(0.3, gram=((1.0,),)))  # fmt: skip
+    assert limen.sensitivity(sharp, "test_loss", ["algorithm.rate"], [1.0]).ways == {"algorithm.rate": "differences"}

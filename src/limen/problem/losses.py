@@ -7,11 +7,13 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from limen.problem import formula as formulas
-from limen.problem.own_functions import OwnFunction, check_elementwise, own_function
+from limen.problem.own_functions import OwnFunction, check_elementwise, found_kinks, own_function
 from limen.problem.spec import InputError, Spec
 
 PLAIN = ("square", "logistic", "exponential", "squared-hinge")
 WITH_THRESHOLD = ("huber", "pseudo-huber")
+# Labels at which a loss of one's own is looked at.
+LABELS = (-1.0, 0.37, 1.0, 2.21)
 
 
 class Loss(Spec):
@@ -56,6 +58,12 @@ class Loss(Spec):
         r"""$\ell''(y,f)=\partial_f^2\ell$, elementwise; at a kink of $\ell'$ the value of one side."""
         return _curvature(self.name) if self.own is None else _derivative(_derivative(_own(self.own)))
 
+    @property
+    def kinked(self) -> bool:
+        r"""Whether the loss bends in its output, so that $\ell'$ jumps: `abs(y-f)` does, `huber:k` does not."""
+        named = self.own is None and self.name.partition(":")[0] in (*PLAIN, *WITH_THRESHOLD)
+        return not named and _kinked(self.function)
+
 
 def as_loss(value: Any) -> Any:
     """Lets every argument that wants a loss also take its name, its formula, or a JAX function of label and output."""
@@ -68,6 +76,14 @@ def as_loss(value: Any) -> Any:
 @lru_cache(maxsize=64)
 def _own(own: OwnFunction) -> Callable[[Any, Any], Any]:
     return lambda y, f: own(y, f) + 0.0 * (y + f)
+
+
+@lru_cache(maxsize=64)
+def _kinked(function: Callable[[Any, Any], Any]) -> bool:
+    """Whether the loss bends in its output at one of a few labels."""
+    import numpy as np
+
+    return any(found_kinks(lambda f, y=y: function(np.full_like(f, y), f)) for y in LABELS)
 
 
 @lru_cache(maxsize=64)

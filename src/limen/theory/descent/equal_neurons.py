@@ -25,7 +25,7 @@ from limen.problem.times import time_grid
 from limen.result import Findings
 from limen.theory.descent.batches import draw_batches
 from limen.theory.descent.coordinates import whitened
-from limen.theory.descent.path_error import OF_A_MEDIAN
+from limen.theory.descent.path_error import OF_A_MEDIAN, stated_part
 from limen.theory.descent.solve import MOST_ENTRIES, pinned_directions
 from limen.theory.descent.symmetric_pass import Decays, SymmetricPoints, SymmetricRun, symmetric_pass
 
@@ -274,12 +274,13 @@ def _continued(
         ends = np.tensordot(parabola, values, axes=1)
         median = np.median(ends, axis=0)
         straight = np.median(np.tensordot(line, values[-len(line) :], axes=1), axis=0)
-        part = OF_A_MEDIAN / sets**0.5
-        spread = np.hypot(ends.std(axis=0, ddof=1), 0.5 * np.abs(median - straight) / part)
+        part, single, bent = stated_part(sets), ends.std(axis=0, ddof=1), 0.5 * np.abs(median - straight)
+        spread = np.hypot(single, bent / part)
         variables[name] = (dims, median, {"error": f"{name}_spread", "error_part": part})
         variables[f"{name}_spread"] = (dims, spread)
         size = max(float(np.nanmax(np.abs(median), initial=0.0)), 1e-3)
-        worst = max(worst, float(np.nanmax(spread, initial=0.0)) * part / size)
+        error = np.hypot(OF_A_MEDIAN / sets**0.5 * single, bent)
+        worst = max(worst, float(np.nanmax(error, initial=0.0)) / size)
     return labelled(variables, coords={"time": grid, "step": ("time", grid)}), worst
 
 

@@ -4,10 +4,13 @@ from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
+from scipy.special import stdtrit
 
 WATCHED = ("train_loss", "test_loss", "overlap", "gram", "second_layer")
 # A median of n normal values varies by this much more than their mean.
 OF_A_MEDIAN = 1.2533
+# 99% of a normal law lie within so many deviations.
+NORMAL_99 = 2.5758
 
 
 class PathError(NamedTuple):
@@ -16,6 +19,15 @@ class PathError(NamedTuple):
 
     largest: float
     first: float | None
+
+
+def stated_part(sets: int) -> float:
+    r"""What part of the standard deviation between few sets is stated as the standard error of their median,
+    $\frac{1.2533}{\sqrt n}\frac{t_{n-1,0.995}}{2.5758}$: 99% lie within as many errors as of a normal law. Five sets
+    are now and then alike by chance."""
+    if sets < 2:
+        return OF_A_MEDIAN
+    return OF_A_MEDIAN / sets**0.5 * float(stdtrit(sets - 1, 0.995)) / NORMAL_99
 
 
 def path_error(dataset: xr.Dataset, sets: int, tolerance: float) -> PathError:

@@ -28,7 +28,7 @@ from limen.theory.descent.coordinates import Coordinates, draw_coordinates
 from limen.theory.descent.finite_dimension import checked_memory as checked_run_memory
 from limen.theory.descent.finite_dimension import draw_points, runs
 from limen.theory.descent.hard_fluctuations import hard_fluctuations, path_weights
-from limen.theory.descent.path_error import OF_A_MEDIAN, path_error
+from limen.theory.descent.path_error import PathError, path_error, stated_part
 from limen.theory.fresh_inputs.population_losses import PopulationLosses, population_losses
 
 CITATIONS = ("montanari2026", "celentano2021")
@@ -37,6 +37,8 @@ MOST_ENTRIES = 4e6
 # Paths of a set without responses, where they are cheap.
 SET_PATHS = 16384
 TOLERANCE = 0.01
+# Sets of paths, by default.
+FEW_AND_MORE_SETS = (5, 10)
 MOST_WIDTH = 32
 # Paths are not raised beyond this many operations: some ten seconds.
 MOST_OPERATIONS = 1e11
@@ -84,6 +86,11 @@ def without_responses(problem: TwoLayer) -> str | None:
             f"it needs a twice differentiable activation, and {label} has a kink, where its second derivative, and so "
             f"a response or a Hessian, is not defined: take a smooth one (gelu, softplus)."
         )
+    if problem.loss.kinked:
+        return (
+            f"it needs a loss with a continuous slope, and that of {problem.loss.name} jumps, so that a response or a "
+            f"Hessian is not defined: take a smooth one (huber:k, pseudo-huber:k)."
+        )
     if problem.network.train_bias:
         return "it needs fixed biases, and train_bias is set."
     return beyond_plain(problem.algorithm)
@@ -115,16 +122,17 @@ def solve(
     Args:
         paths: points of a set, a power of two; by default 4096 (16384 where no responses are computed), and four times
             as many, up to twice, where the sets differ by more than `tolerance`.
-        scrambles: number of sets, 5 by default; with `d` every row is one.
+        scrambles: number of sets; by default 5, and 10 where the error of 5 is above half of the tolerance: so few do
+            not know it well. With `d` every row is one.
         seed: of the sets.
         d: the dimension.
         seeds: the rows at dimension `d`.
         tolerance: largest error of a median over the sets, in parts of the size of its variable; 0.01 by default. Where
             it is not reached `ok` is False, and the status says from which step on the sets differ.
 
-    Kinked activations, momentum, step schedules, mini-batches, a step of its own for the second layer and trained
-    biases (then reported as `bias`) go through `conditioned_pass` (`block_pass` on inputs
-    of several variances), which leaves out `response`, `hard_variance` and `amplification`.
+    Kinked activations and losses, momentum, step schedules, mini-batches, a step of its own for the second layer and
+    trained biases (then reported as `bias`) go through `conditioned_pass` (`block_pass` on inputs of several
+    variances), which leaves out `response`, `hard_variance` and `amplification`.
 
     Cost of a set: $\frac13NT^3m^3$ operations and $8NTm^2$ bytes, without responses $O(N(mT)^2)$ and $16NmT$. Source:
     Montanari & Wang 2026.
@@ -141,36 +149,45 @@ def solve(
         raise InputError("seeds need d, the dimension at which runs differ.")
     grid = time_grid(times, counts_steps=True)
     steps, spectrum = int(grid[-1]), problem.inputs.spectrum
-    scrambles, seed = 5 if scrambles is None else integer("scrambles", scrambles, 1), integer("seed", seed, 0)
+    counts = FEW_AND_MORE_SETS if scrambles is None else (integer("scrambles", scrambles, 1),)
+    seed = integer("seed", seed, 0)
     tolerance = TOLERANCE if tolerance is None else number("tolerance", tolerance)
     if not 1e-6 <= tolerance <= 1.0:
         raise InputError(f"tolerance must be between 1e-6 and 1, got {tolerance}.")
-    sets = range(1000 * seed, 1000 * seed + scrambles)
     reason = without_responses(problem)
 
-    def medians(points: int) -> tuple[xr.Dataset, float]:
+    def one_set(points: int, i: int) -> dict[str, Any]:
         if reason is None:
-            memory = checked_memory(problem, steps, points, spectrum)
-            passes = (run_scramble(problem, steps, points, i, spectrum) for i in sets)
-            found = [_observables(problem, one, spectrum, grid) for one in passes]
-        else:
-            memory = checked_run_memory(problem, steps, points, spectrum.values.size)
-            found = [_without_responses(problem, steps, points, i, grid) for i in sets]
-        return median_of_sets(found, grid), memory
+            return _observables(problem, run_scramble(problem, steps, points, i, spectrum), spectrum, grid)
+        return _without_responses(problem, steps, points, i, grid)
+
+    def medians(points: int) -> tuple[xr.Dataset, PathError, int]:
+        found = [one_set(points, 1000 * seed + i) for i in range(counts[0])]
+        for count in counts[1:]:
+            error = path_error(median_of_sets(found, grid), len(found), tolerance)
+            if error.first is not None or not error.largest > 0.5 * tolerance:
+                break
+            found += [one_set(points, 1000 * seed + i) for i in range(len(found), count)]
+        dataset = median_of_sets(found, grid)
+        return dataset, path_error(dataset, len(found), tolerance), len(found)
+
+    def memory_of(points: int) -> float:
+        if reason is None:
+            return checked_memory(problem, steps, points, spectrum)
+        return checked_run_memory(problem, steps, points, spectrum.values.size)
 
     first = 4096 if reason is None else SET_PATHS
     raised = [] if paths is not None else [4 * first, 16 * first]
     paths = first if paths is None else paths
-    dataset, memory = medians(paths)
-    error = path_error(dataset, scrambles, tolerance)
+    memory = memory_of(paths)
+    dataset, error, sets = medians(paths)
     for more in raised:
         if error.first is None or diverges(dataset) or _work(problem, steps, more) > MOST_OPERATIONS:
             break
-        paths = more
-        dataset, memory = medians(paths)
-        error = path_error(dataset, scrambles, tolerance)
+        paths, memory = more, memory_of(more)
+        dataset, error, sets = medians(paths)
     diverged = diverges(dataset)
-    status = f"median of {scrambles} sets of {paths} paths."
+    status = f"median of {sets} sets of {paths} paths."
     if reason is not None:
         status = f"{status[:-1]}, without responses ({reason.split(':')[0].rstrip('.')})."
     if diverged:
@@ -319,9 +336,9 @@ def _reported(
 
 
 def median_of_sets(found: list[dict[str, Any]], grid: np.ndarray) -> xr.Dataset:
-    """Medians over the sets, and the standard deviation between them in `*_spread`; the error of a median is smaller by
-    the root of their number."""
-    variables, part = {}, OF_A_MEDIAN / len(found) ** 0.5
+    """Medians over the sets, and the standard deviation between them in `*_spread`; the error of a median is a part of
+    it."""
+    variables, part = {}, stated_part(len(found))
     for name, (dims, _) in found[0].items():
         values = np.stack([one[name][1] for one in found])
         variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread", "error_part": part})

@@ -20,7 +20,7 @@ from limen.result import Findings
 from limen.theory.descent.causal_pass import start_coefficients
 from limen.theory.descent.conditioned_pass import Sampling, Snapshot, conditioned_pass
 from limen.theory.descent.finite_dimension import checked_memory, draw_points
-from limen.theory.descent.path_error import OF_A_MEDIAN
+from limen.theory.descent.path_error import stated_part
 from limen.theory.descent.solve import pinned_directions, refuses
 from limen.theory.thresholds.hessian_weights import network_weights, second_layer_rows
 from limen.theory.thresholds.known_directions import top_eigenvalues
@@ -58,6 +58,8 @@ def sharpness(
         reason = f"it has at most {MOST_WIDTH} neurons, not {problem.network.width}."
     if reason is None and getattr(problem.algorithm, "batch_fraction", 1.0) < 1.0:
         reason = "with mini-batches the Hessian of a step is that of its batch: take batch_fraction 1."
+    if reason is None and problem.loss.kinked:
+        reason = f"it needs a loss with a continuous slope, and that of {problem.loss.name} jumps."
     if reason is None and problem.network.train_bias:
         reason = "it needs fixed biases, and train_bias is set."
     if reason is None and getattr(problem.algorithm, "second_layer_ratio", 1.0) != 1.0:
@@ -75,7 +77,7 @@ def sharpness(
     variables: dict[str, Any] = {}
     for name, dims in VARIABLES.items():
         values = np.stack([one[name] for one in sets])
-        part = OF_A_MEDIAN / scrambles**0.5
+        part = stated_part(scrambles)
         variables[name] = (dims, np.median(values, axis=0), {"error": f"{name}_spread", "error_part": part})
         variables[f"{name}_spread"] = (dims, values.std(axis=0, ddof=1))
     coords = {"time": grid, "step": ("time", grid), "rank": np.arange(1, count + 1)}

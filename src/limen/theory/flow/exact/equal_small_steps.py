@@ -18,6 +18,7 @@ from limen.problem.groups import neuron_groups
 from limen.problem.times import time_grid
 from limen.theory.cubic_spline import spline_values
 from limen.theory.descent import equal_neurons
+from limen.theory.descent.path_error import OF_A_MEDIAN
 from limen.theory.flow import solve as gaussian
 from limen.theory.flow.exact.small_steps import followed_until, of_the_model
 
@@ -112,7 +113,7 @@ def _run(problem: TwoLayer, grid: np.ndarray, steps: int) -> Findings:
         values["own_gram"] = found.dataset[f"own_gram{ending}"].values[:, which]
         single = np.flatnonzero(np.array(inner.counts)[which] == 1)
         values["gram"][:, single, single] = values["own_gram"][:, single]
-        part = found.dataset.train_loss.attrs["error_part"] if ending else 1.0
+        part = OF_A_MEDIAN / SETS**0.5 if ending else 1.0
         parts |= {f"{name}{ending}": part * _read(own, value, grid) for name, value in values.items()}
     dataset = labelled({name: (_dims(name), value) for name, value in parts.items()})
     return Findings(dataset, found.ok, found.status)

@@ -20,6 +20,7 @@ from limen.theory.one_pass.overlap_equations.overlap_flow import checked_toleran
 from limen.theory.one_pass.overlap_equations.overlap_ode import given_overlaps, population_of, problem_motion
 from limen.theory.one_pass.overlaps import Overlaps
 from limen.theory.one_pass.populations.frozen_points import POINTS
+from limen.theory.one_pass.populations.sampled_population import SampledPopulation
 
 STEP = 1e-5
 # How much coarser the second integration is, whose difference is the stated error.
@@ -36,11 +37,16 @@ def tangent(
     **others: Any,
 ) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
     """Derivatives of losses, overlaps, Gram matrix and second layer over time, each with its error; None from starts of
-    finite size and with momentum, whose clock depends on it."""
+    finite size, with momentum, whose clock depends on it, and where averages over points meet kinks of activation or
+    loss: their slopes jump, and the derivative at a point does not see it."""
     problem = curve(at)
     if others or not isinstance(problem, TwoLayer) or getattr(problem.algorithm, "momentum", 0.0):
         return None
     assert isinstance(problem.algorithm, OnePassSGD) or problem.one_pass
+    if (problem.network.activation.kinks or problem.loss.kinked) and isinstance(
+        population_of(problem)[0], SampledPopulation
+    ):
+        return None
 
     def inputs(x: float) -> Any:
         posed = curve(x)
