@@ -41,15 +41,15 @@ def test_the_first_step_by_hand():
 
 
 @pytest.mark.parametrize(
-    ("loss", "seeds"),
-    [("abs(y-f)", 160), pytest.param("max(0.7*(y-f), -0.3*(y-f))", 640, marks=pytest.mark.slow)],
+    ("loss", "steps", "seeds"),
+    [("abs(y-f)", 6, 160), pytest.param("max(0.7*(y-f), -0.3*(y-f))", 12, 320, marks=pytest.mark.slow)],
 )
-def test_training_agrees_and_another_step_does_not(loss, seeds):
-    run = limen.simulate(problem(loss), 6, d=300, seeds=seeds)
-    right = limen.predict(problem(loss), 6)
+def test_training_agrees_and_another_step_does_not(loss, steps, seeds):
+    run = limen.simulate(problem(loss), steps, d=300, seeds=seeds)
+    right = limen.predict(problem(loss), steps)
     assert right.ok and "without responses (it needs a loss with a continuous slope" in right.status
     assert limen.compare(right, run).verdict == "agrees"
-    wrong = limen.predict(problem(loss, step=0.55), 6)
+    wrong = limen.predict(problem(loss, step=0.55), steps)
     assert limen.compare(wrong, run, differing=("algorithm",)).verdict == "disagrees"
 
 
