@@ -615,3 +615,31 @@ def test_outcomes_stay_marked_when_runs_are_merged():
     assert runs.dataset.separable_fraction.attrs["outcomes"] == 12
     # All separable up to n = d, in 60 draws: known to 13%, not exactly.
     assert experiment.compare(experiment.theory(), runs)["separable_fraction"].measured.band[0] > 0.1
+
+
+def test_witnesses_that_diverge_at_different_times_both_diverge():
+    """The theory is given up at a size at which runs still have numbers; what stays finite is no disagreement. Where
+    nothing but the start is left nothing is said to agree."""
+    noise = np.random.default_rng(0).standard_normal((12, TIMES.size)) * 1e-3
+    first, later = TIMES < 2.0, TIMES < 3.0
+    seen = simulation(np.where(later, TIMES + 1e6 * ~first, np.inf) + noise)
+    seen.dataset["other"] = (("seed", "time"), np.ones_like(noise))
+    limit = theory(np.where(first, TIMES, np.nan))
+    limit.dataset["other"] = ("time", np.where(first, 1.0, np.nan))
+    found = compare(limit, seen)
+    assert found.verdict == "agrees" and "both diverge from time 2.03" in found.sentence
+    limit.dataset["risk"] = ("time", np.where(first, 1.2 * TIMES, np.nan))
+    assert compare(limit, seen).verdict == "disagrees"
+    for name in ("risk", "other"):
+        limit.dataset[name] = ("time", np.where(TIMES == 0.0, seen.dataset[name].values[0, 0], np.nan))
+    nothing = compare(limit, seen)
+    assert nothing.verdict == "cannot tell" and "no later time than the start is left" in nothing.sentence
+    # A run that stays is none that diverges.
+    seen.dataset["risk"][0] = TIMES
+    assert compare(limit, seen).verdict == "disagrees"
+
+
+def test_a_theory_that_is_not_ok_says_why():
+    limit = replace(theory(curve(4.0)), ok=False, status="the limit does not hold here.")
+    found = compare(limit, simulation(runs(np.random.default_rng(0), 16)))
+    assert found.sentence.endswith("The theory says of itself: the limit does not hold here.")

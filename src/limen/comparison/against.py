@@ -57,7 +57,10 @@ def compare(
     check_seeds(pairs)
     sizes = tuple(size_of(pair[1]) for pair in pairs)
     measured = [over_sizes([measure(name, pair) for pair in pairs], sizes) for name in names]
-    caveat = str(pairs[-1][0].dataset.attrs.get("caveat", ""))
+    limit = pairs[-1][0]
+    caveat = str(limit.dataset.attrs.get("caveat", ""))
+    if not limit.ok:
+        caveat = f"{caveat} The theory says of itself: {limit.status}".strip()
     return judge(measured, sizes, resolution, tolerance, caveat)
 
 

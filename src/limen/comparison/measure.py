@@ -50,6 +50,13 @@ class Measured:
         """Coordinates of a point."""
         return _place(self.variable, at % self._points)
 
+    @property
+    def left_at_start(self) -> bool:
+        """Whether both witnesses diverge and nothing later than one time is left of them."""
+        if not self.diverged.any() or "time" not in self.variable.dims:
+            return False
+        return len({self.place(at).get("time") for at in np.flatnonzero(~self.diverged).tolist()}) <= 1
+
     def turned(self, at: int) -> bool:
         """Whether a point is one of differences turned by the sign of their predictions."""
         return at >= self._points
@@ -98,7 +105,9 @@ def variable_range(theory: xr.DataArray, simulation: xr.DataArray) -> float:
     whole = theory.attrs.get("whole")
     if whole is not None:
         return float(whole)
-    centre = simulation.mean("seed").values
+    # Runs that go on where the theory has left the finite numbers are about to leave them too.
+    limit = theory.mean("seed") if "seed" in theory.dims else theory
+    centre = simulation.mean("seed").where(np.isfinite(limit)).values
     values = np.concatenate([np.ravel(theory.values), np.ravel(centre)])
     values = values[np.isfinite(values)]
     if values.size == 0:
@@ -198,9 +207,12 @@ def _along(name: str, pair: Pair, attribute: str) -> np.ndarray:
 
 
 def _not_finite(pair: Pair, name: str) -> tuple[tuple[str, int] | None, np.ndarray]:
-    """The first point where one witness alone is not finite (who, where), and the points where both are not."""
+    """The first point where one witness alone is not finite (who, where), and the points where both are not; where
+    theory and every run leave the finite numbers, which they do at different sizes, from whoever is first."""
     wrong_theory, wrong_runs = _wrong(pair, name)
     wrong_simulation = wrong_runs.any(axis=0)
+    if _all_diverge(pair):
+        return None, wrong_theory | wrong_simulation
     both = wrong_theory & wrong_simulation
     if (wrong_simulation & ~wrong_theory).any():
         return ("every run", int((wrong_simulation & ~wrong_theory).argmax())), both
@@ -214,10 +226,24 @@ def _without_lost(pair: Pair, name: str) -> tuple[Pair, int]:
     no other run is left."""
     wrong_theory, wrong_runs = _wrong(pair, name)
     lost = (wrong_runs & ~wrong_theory).any(axis=1)
-    if not lost.any() or lost.all():
+    if not lost.any() or lost.all() or _all_diverge(pair):
         return pair, 0
     theory, simulation = pair
     return (theory, replace(simulation, dataset=simulation.dataset.isel(seed=~lost))), int(lost.sum())
+
+
+def _all_diverge(pair: Pair) -> bool:
+    """Whether the theory and every run leave the finite numbers somewhere along time."""
+    theory, simulation = (result.dataset for result in pair)
+    along = [
+        name
+        for name, one in simulation.data_vars.items()
+        if name in theory and {"seed", "time"} <= set(one.dims) and "undefined" not in theory[name].attrs | one.attrs
+    ]
+    wrong = [_wrong(pair, str(name)) for name in along]
+    return any(limit.any() for limit, _ in wrong) and bool(
+        np.any([runs.any(axis=1) for _, runs in wrong], axis=0).all()
+    )
 
 
 def _wrong(pair: Pair, name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -104,6 +104,8 @@ def judge(
     verdict: Verdict = (
         "disagrees" if "disagrees" in verdicts else "cannot tell" if "cannot tell" in verdicts else "agrees"
     )
+    if verdict == "agrees" and any(one.left_at_start for one in measured):
+        verdict = "cannot tell"
     seeds = min(one.seeds for one in measured)
     sentence = _sentence(verdict, variables, seeds, sizes, resolution, tolerance)
     if caveat and verdict != "agrees":
@@ -193,6 +195,8 @@ def _sentence(
         few = f"{seeds} seed{'s are' if seeds > 1 else ' is'} too few to judge, take at least {FEWEST_SEEDS}, better 8."
         return f"{before}Cannot tell: {few}{left}"
     if verdict == "cannot tell":
+        if any(v.measured.left_at_start for v in variables):
+            return f"{before}Cannot tell: no later time than the start is left to compare; ask for earlier ones."
         worst = max((v for v in variables if v.verdict == "cannot tell"), key=lambda v: v.within)
         if worst.within < tolerance or lost_part(lost)[0] > resolution:
             decides = (
