@@ -25,8 +25,11 @@ WORDS = {
     "overlap_variance": "variance of the overlap",
 }
 LOSS_ENDINGS = ("loss", "risk", "mse", "error")
-# Not shown: what belongs to another variable (its spread or error) and what counts.
-ASIDE = ("_spread", "_error")
+# Not shown: what belongs to another variable (its spread, error or interval) and what counts.
+LIMITS = ("_low", "_high")
+ASIDE = ("_spread", "_error", *LIMITS)
+# What moves by less, in parts of its size, moves by rounding.
+STILL = 1e-6
 # Curves closer than this, in parts of the largest value, and than so many stated errors, are one.
 SAME, ERRORS = 1e-6, 3.0
 MOST_LINES, MOST_POINTS, MOST_PANELS, LARGEST_MAP = 6, 26, 9, 200
@@ -155,9 +158,11 @@ def _drawable(variable: xr.DataArray) -> bool:
     """A number along an axis that moves: what is not trained is a flat line."""
     if variable.dtype.kind not in "iufb" or (axis := _axis(variable)) is None:
         return False
-    values = variable.values
-    along = np.diff(values, axis=variable.get_axis_num(axis))
-    return bool(np.isfinite(values).any()) and bool((along != 0.0).any())
+    values = variable.values.astype(float)
+    finite = np.isfinite(values)
+    held = np.where(finite, values, np.nan)
+    along = np.abs(np.diff(held, axis=variable.get_axis_num(axis)))
+    return bool(finite.any()) and bool((along > STILL * np.abs(held[finite]).max()).any())
 
 
 def _axis(variable: xr.DataArray) -> str | None:
@@ -292,7 +297,10 @@ def _marks(result: Result, variable: xr.DataArray, name: str, colour: int, label
 def _error_band(
     result: Result, name: str, variable: xr.DataArray, x: np.ndarray, y: np.ndarray, colour: int
 ) -> list[Mark]:
-    """The theory's own stated error, where it has one along the curve."""
+    """The interval of the curve, or the theory's own stated error, where it has one."""
+    ends = [result.dataset.get(f"{name}{ending}") for ending in LIMITS]
+    if ends[0] is not None and ends[1] is not None and ends[0].dims == ends[1].dims == variable.dims:
+        return [Band(x, ends[0].values, ends[1].values, "", colour)]
     stated = result.dataset[name].attrs.get("error")
     if not isinstance(stated, str) or stated not in result.dataset:
         return []

@@ -184,7 +184,9 @@ def mean_and_error(values: Any) -> tuple[np.ndarray, np.ndarray]:
     array = _array(values)
     if array.shape[0] < 2:
         return array.mean(axis=0), np.zeros(array.shape[1:])
-    return array.mean(axis=0), array.std(axis=0, ddof=1) / np.sqrt(array.shape[0])
+    # Runs that diverge have no spread.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return array.mean(axis=0), array.std(axis=0, ddof=1) / np.sqrt(array.shape[0])
 
 
 def thin(count: int, most: int = 25) -> np.ndarray:

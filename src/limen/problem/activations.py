@@ -1,6 +1,7 @@
 """Activations: a name, a formula in `z`, or a Hermite series."""
 
 import ast
+import difflib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -27,6 +28,14 @@ NAMED = {
     "sin": "sin(z)",
     "linear": "z",
     "square": "z**2",
+}
+# What names of NAMED are called elsewhere.
+OTHERWISE = {
+    "swish": "silu",
+    "identity": "linear",
+    "logistic": "sigmoid",
+    "quadratic": "square",
+    "leakyrelu": "leaky-relu",
 }
 HIGHEST_DEGREE = 40
 STEP, SAME_SLOPE = 1e-6, 1e-3  # how kinks are told from smooth joints
@@ -71,6 +80,7 @@ class Activation(Spec):
         elif self.own is not None:
             check_elementwise(self.own, "activation")
         elif self.formula not in NAMED:
+            _refuse_other_names(self.formula or "")
             _tree(self.formula or "")
         return self
 
@@ -155,6 +165,17 @@ def _unit_series(text: str) -> tuple[float, ...]:
     if not (degree.isascii() and degree.isdigit() and int(degree) <= HIGHEST_DEGREE):
         raise InputError(f"hermite:k needs a degree from 0 to {HIGHEST_DEGREE}, got {degree!r}.")
     return (0.0,) * int(degree) + (1.0,)
+
+
+def _refuse_other_names(text: str) -> None:
+    """A single word that is no name: the name that was meant, or all of them."""
+    if not text.replace("-", "_").isidentifier() or len(text) < 3 or text in formulas.FUNCTIONS:
+        return
+    word = text.lower().replace("_", "-")
+    near = [OTHERWISE.get(word, word)] if OTHERWISE.get(word, word) in NAMED else difflib.get_close_matches(word, NAMED)
+    said = f"did you mean {near[0]!r}?" if near else f"names: {', '.join(NAMED)}, hermite:k."
+    if near or "-" not in text:
+        raise InputError(f"activation must be a name or a formula in z, got {text!r}; {said}")
 
 
 def _tree(text: str) -> ast.expr:

@@ -162,11 +162,16 @@ def _refuse_truth(name: str, value: Any) -> None:
 
 def complaint(error: ValidationError) -> InputError:
     """The first complaint of pydantic, as one sentence that knows which argument it is about."""
-    first = error.errors()[0]
+    first = _first(error)
     held = first.get("ctx", {}).get("error")
     made = held if isinstance(held, InputError) else InputError(sentence(error))
     made.place = made.place or _path(first["loc"])
     return made
+
+
+def _first(error: ValidationError) -> Any:
+    """The complaint to tell: a name that is no argument goes before the one that is missing, which it was meant for."""
+    return next((one for one in error.errors() if one["type"] == "extra_forbidden"), error.errors()[0])
 
 
 def _path(places: tuple[int | str, ...]) -> tuple[str, ...]:
@@ -183,10 +188,15 @@ def _named(places: tuple[int | str, ...]) -> tuple[str, ...]:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of a sentence about an unknown name: the nearest known one, or all of them."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = [one for one in OTHERWISE.get(name, ()) if one in names] or difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}?" if near else f"allowed: {', '.join(names) or 'nothing'}."
 
 
+# What arguments are called elsewhere.
+OTHERWISE = {
+    **dict.fromkeys(("lr", "learning_rate", "eta"), ("step", "rate")),
+    "batch_size": ("batch", "batch_fraction"),
+}
 # What pydantic calls the members of a union.
 UNNAMED = {"float", "int", "str", "bool", "tuple", "list", "dict"}
 # What may stand for a specification, in the words of who gives it.
@@ -198,7 +208,7 @@ def sentence(error: ValidationError) -> str:
 
     What no member of a union takes is one complaint of each: they are told together.
     """
-    first = error.errors()[0]
+    first = _first(error)
     path = _named(first["loc"])
     name, together = ".".join(path), [one for one in error.errors() if _named(one["loc"]) == path]
     kind, context, given = first["type"], first.get("ctx", {}), first["input"]

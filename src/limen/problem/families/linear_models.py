@@ -23,7 +23,9 @@ class Ridge(Spec):
     ratio: float = Field(gt=0.0, description="dimensions per sample p/n")
     noise: float = Field(0.0, ge=0.0, description="variance of the label noise")
     ridge: float = Field(0.0, ge=0.0, description="penalty")
-    signal: Numbers = Field((1.0,), description="squared norm of the coefficients in each eigenspace")
+    signal: Numbers = Field(
+        (1.0,), description="squared norm of the coefficients in each eigenspace; by default 1, spread evenly"
+    )
     inputs: Inputs = Field(Inputs(), description="law and covariance of the inputs")
 
     @model_validator(mode="before")
@@ -32,6 +34,8 @@ class Ridge(Spec):
         for name, now in (("values", "variances"), ("weights", "fractions")):
             if isinstance(fields, dict) and name in fields:
                 raise InputError(f"{name} stands in the inputs of Ridge: inputs=limen.Inputs({now}=...).")
+        if isinstance(fields, dict) and "signal" not in fields and isinstance(fields.get("inputs"), Inputs):
+            return {**fields, "signal": fields["inputs"].fractions}
         return fields
 
     @model_validator(mode="after")

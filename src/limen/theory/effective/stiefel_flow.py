@@ -60,7 +60,11 @@ class Escape(NamedTuple):
 
 def refuses(problem: object) -> str | None:
     """Why this theory does not apply, or None."""
-    return None if isinstance(problem, MultiIndex) else "it solves MultiIndex."
+    if not isinstance(problem, MultiIndex):
+        return "it solves MultiIndex."
+    if isinstance(problem.start, OverlapStart) or first_degree(problem.target) == 1:
+        return None
+    return NEEDED.format(degree=first_degree(problem.target))
 
 
 @in_double

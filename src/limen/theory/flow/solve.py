@@ -20,6 +20,8 @@ from limen.theory.flow.model import refuses as model_refuses
 from limen.theory.flow.observables import Observables, extrapolate, grid_error, observe
 
 CITATIONS = ("montanari2025",)
+# How the status of an answer begins.
+OF_A_MODEL = "Gaussian model, a model of the network"
 SMALLEST, LARGEST = 1e-5, 0.1
 MOST_NODES = 1000
 ATTEMPTS = 3
@@ -86,7 +88,7 @@ def solve(problem: TwoLayer, times: Any, tolerance: float = 1e-3, groups: Sequen
         "end_time": float(pair.fine.time[pair.fine.count - 1]),
     }
     dataset = _dataset(model, pair, grid)
-    return Findings(dataset, ok, status, statistics)
+    return Findings(dataset, ok, f"{OF_A_MODEL}: {status}" if ok else status, statistics)
 
 
 def check_decays(problem: TwoLayer, last: float) -> None:

@@ -217,7 +217,7 @@ def of_the_model(problem: TwoLayer, grid: np.ndarray, why: str) -> Findings:
     if reason is not None:
         raise InputError(f"times must end earlier: {why}, and the Gaussian model does not apply: {reason}")
     found = gaussian.solve(problem, grid)
-    status = f"Gaussian model, a model of the network ({why}): {found.status}"
+    status = f"{gaussian.OF_A_MODEL} ({why}): {found.status.removeprefix(f'{gaussian.OF_A_MODEL}: ')}"
     return Findings(found.dataset, found.ok, status, found.statistics)
 
 

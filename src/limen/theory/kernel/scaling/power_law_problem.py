@@ -85,6 +85,8 @@ def _answer(problem: PowerLawFeatures, times: np.ndarray, seeds: Sequence[int], 
         dims = ("time",)
         excess, doubt = _over_draws(problem, steps, recursion)
         status = "deterministic equivalent, no draw."
+    if recursion is VOLTERRA:
+        status = f"{status[:-1]}, in the limit of small rates."
     dataset = xr.Dataset(
         {"excess_risk": (dims, excess), "test_loss": (dims, excess + 0.5 * problem.noise)},
         coords={"time": times, "step": ("time", steps), "samples": ("time", steps * problem.batch)},
