@@ -75,8 +75,9 @@ def test_the_frame_stays_orthonormal_and_starts_where_it_should():
 
 
 def test_a_random_start_is_at_rest_only_without_a_linear_part():
-    with pytest.raises(limen.InputError, match=r"^start must be an OverlapStart for this target: .* degree 2, "):
+    with pytest.raises(limen.InputError, match=r"start must be an OverlapStart for this target: .* degree 2, "):
         limen.predict(limen.MultiIndex("z1*z2"), 1.0)
+    assert "start must be an OverlapStart" in limen.theories(limen.MultiIndex("z1*z2"))["stiefel-flow"]
     moved = overlaps(limen.MultiIndex("z1 + z1*z2", step=0.02))[-1]
     assert moved[0, 0] > 0.3
 

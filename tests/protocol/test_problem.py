@@ -15,7 +15,12 @@ from limen import InputError
     [
         (lambda: limen.GradientDescent(-1.0), "step must be greater than 0"),
         (lambda: limen.GradientDescent(float("nan")), "step must be a finite number"),
-        (lambda: limen.GradientDescent(rate=1.0), "is required"),
+        (lambda: limen.GradientDescent(rate=1.0), "rate is not an argument of GradientDescent: did you mean 'step'"),
+        (lambda: limen.OnePassSGD(lr=1.0), "lr is not an argument of OnePassSGD: did you mean 'rate'"),
+        (lambda: limen.GradientDescent(), "step is required"),
+        (lambda: limen.network(2, "ReLU"), "got 'ReLU'; did you mean 'relu'"),
+        (lambda: limen.network(2, "swish"), "did you mean 'silu'"),
+        (lambda: limen.network(2, "mish"), "names: relu, gelu"),
         (lambda: limen.GradientDescent(step=1.0, rate=1.0), "rate is not an argument of GradientDescent"),
         (lambda: limen.OnePassSGD(0.1, 1, 1.0, 0.5, 5), "at most 4 arguments, got 5"),
         (lambda: limen.OnePassSGD(0.1, batch=0), "batch must be at least 1, got 0"),

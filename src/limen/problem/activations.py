@@ -172,10 +172,11 @@ def _refuse_other_names(text: str) -> None:
     if not text.replace("-", "_").isidentifier() or len(text) < 3 or text in formulas.FUNCTIONS:
         return
     word = text.lower().replace("_", "-")
-    near = [OTHERWISE.get(word, word)] if OTHERWISE.get(word, word) in NAMED else difflib.get_close_matches(word, NAMED)
-    said = f"did you mean {near[0]!r}?" if near else f"names: {', '.join(NAMED)}, hermite:k."
-    if near or "-" not in text:
-        raise InputError(f"activation must be a name or a formula in z, got {text!r}; {said}")
+    meant = OTHERWISE.get(word, word)
+    if meant not in NAMED and difflib.get_close_matches(word, formulas.FUNCTIONS):
+        return
+    said = f"did you mean {meant!r}?" if meant in NAMED else f"names: {', '.join(NAMED)}, hermite:k."
+    raise InputError(f"activation must be a name or a formula in z, got {text!r}; {said}")
 
 
 def _tree(text: str) -> ast.expr:

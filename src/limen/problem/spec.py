@@ -194,7 +194,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 # What arguments are called elsewhere.
 OTHERWISE = {
-    **dict.fromkeys(("lr", "learning_rate", "eta"), ("step", "rate")),
+    **dict.fromkeys(("lr", "learning_rate", "eta", "step", "rate"), ("step", "rate")),
     "batch_size": ("batch", "batch_fraction"),
 }
 # What pydantic calls the members of a union.
