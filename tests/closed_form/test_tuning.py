@@ -133,6 +133,7 @@ def test_mistakes_are_sentences(call, said):
         call(linear_neuron())
 
 
+@pytest.mark.slow
 def test_kinks_in_averages_over_points_are_no_exact_derivatives():
     """A ReLU neuron under a Huber loss: derivatives are those of softplus(60 z)/60, which the program knows exactly."""
 
