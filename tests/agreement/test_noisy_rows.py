@@ -307,3 +307,10 @@ def test_rows_that_diverge_come_back():
     assert time.process_time() - began < 30.0
     assert not found.ok and "diverge" in found.status
     assert not limen.simulate(problem, np.linspace(0.0, 4.6, 9), d=186, seeds=4).ok
+
+
+def test_a_row_over_points_of_its_own_depends_not_on_other_seeds():
+    """Kinked neurons have sampled averages: the pilot, by which pieces are cut, has points that no row brings along."""
+    problem = limen.TwoLayer("z**2-1", limen.network(2, "relu"), limen.SphericalSGD(0.5))
+    alone, beside = (limen.predict(problem, [0.0, 1.0, 3.0], d=200, seeds=seeds) for seeds in ([1], [0, 1]))
+    np.testing.assert_allclose(alone.dataset.overlap.sel(seed=1), beside.dataset.overlap.sel(seed=1), rtol=1e-6)
